@@ -70,7 +70,9 @@ fn declared(root: &str) -> Rooms {
         let Some((room, names)) = again.split_once(';').and_then(|(path, _)| path.split_once("::")) else { continue };
         if rooms.contains_key(room) {
             let words = names.split(|it: char| !it.is_alphanumeric() && it != '_').filter(|word| !word.is_empty());
-            words.for_each(|word| drop(rooms.entry(word.to_owned()).or_insert_with(|| room.to_owned())));
+            for word in words {
+                rooms.entry(word.to_owned()).or_insert_with(|| room.to_owned());
+            }
         }
     }
     rooms

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dormouse_protocol::ErrorCode;
 use serde_json::json;
 
 use super::*;
