@@ -9,6 +9,10 @@
 //! What a cell fetches by itself goes out here too, within rules, to addresses that were checked, and without any credential. Packages of npm
 //! that a session imports come from the registry that the spec names, resolved and verified here.
 //!
+//! From the top: `process` runs a broker; `broker` is what may be asked of it; `catalog` is what its spec was compiled to, and `callee` what a call
+//! names; `sources`, `knowledge`, `models`, `jobs`, `modules`, `webhooks` and `egress` are what it does that with. Below them is one request to a
+//! service (`tool`, `exchange`, `service`, `credential`), what is kept (`ledger`, `audit`, `documents`), and the way out (`net`).
+//!
 //! It must not run a tenant's code, talk to the Kubernetes API, follow a redirect that its rules do not allow, or write an argument or a credential into a log line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
@@ -42,7 +46,6 @@ mod rpc;
 mod schema;
 mod secrets;
 mod service;
-mod shape;
 mod sources;
 mod sse;
 mod tls_client;

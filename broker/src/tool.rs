@@ -1,12 +1,19 @@
 //! A tool that is one request to a service, checked and compiled.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use dormouse_protocol::broker::ToolDescription;
 use jsonschema::Validator;
-use reqwest::Method;
+use reqwest::{Method, header::HeaderName};
 
-use crate::{approval::Approval, limits::Limiter, path::Template, service::Service, shape::Shape};
+use crate::{approval::Approval, limits::Limiter, path::Template, service::Service};
+
+/// The argument that is the request's body.
+pub(crate) const BODY: &str = "body";
 
 /// A tool.
 #[derive(Debug)]
@@ -26,4 +33,12 @@ pub(crate) struct Tool {
     /// The name of the document that it is of, if it is one.
     pub(crate) source: Option<String>,
     pub(crate) description: ToolDescription,
+}
+
+/// Where an operation's arguments go, beside those in its path.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Shape {
+    pub(crate) query: BTreeSet<String>,
+    pub(crate) headers: BTreeMap<String, HeaderName>,
+    pub(crate) body: bool,
 }

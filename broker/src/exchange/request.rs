@@ -24,8 +24,7 @@ use crate::{
     credential::{Credential, Outgoing},
     rpc::Posted,
     service::Service,
-    shape::{BODY, Shape},
-    tool::Tool,
+    tool::{BODY, Shape, Tool},
 };
 
 /// Names a call to the service, so that it can make two of one name once. The value is a string of RFC 8941, as

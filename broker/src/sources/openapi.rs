@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     credential::usable_name,
     path::Pattern,
-    shape::{BODY, Shape},
+    tool::{BODY, Shape},
 };
 
 /// Operations of one document.
