@@ -24,6 +24,7 @@ impl Player {
         let mut cancel = self.random.below(2) == 0;
         let ended = loop {
             assert!(Instant::now() < until, "what was accepted ends: {path}");
+            self.end_what_awaits_again(until).await;
             let answer = if cancel {
                 tokio::time::sleep(Duration::from_millis(self.random.between(1, 20_000))).await;
                 self.insist(Method::POST, &format!("{path}/cancel"), None).await
@@ -72,6 +73,7 @@ impl Player {
         let mut decided = false;
         let ended = loop {
             assert!(Instant::now() < until, "what somebody decided about ends: {path}");
+            self.end_what_awaits_again(until).await;
             if !decided {
                 tokio::time::sleep(Duration::from_millis(self.random.between(1, 20_000))).await;
                 let waiting = self.insist(Method::GET, &format!("/{}/approvals", self.name), None).await;
@@ -93,6 +95,14 @@ impl Player {
         let told = &ended["result"]["value"];
         assert!(*told != 1 || times == 1, "what was told has been: {id}: {ended}");
         self.run_ended(&ended, &steps);
+    }
+
+    /// That a cell was interrupted may be lost with its process where ends are told ahead of storage; then it awaits again, and all that came later waits
+    /// behind it. Whoever has waited for long interrupts once more.
+    async fn end_what_awaits_again(&mut self, until: Instant) {
+        if self.durability != Durability::PerEval && Instant::now() + PATIENCE / 2 >= until {
+            self.order("interrupt").await;
+        }
     }
 
     /// Takes into the model how a run ended.
