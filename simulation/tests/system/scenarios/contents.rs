@@ -139,7 +139,8 @@ fn what_a_reader_was_shown_of_a_cell_under_way_is_there_when_its_process_dies() 
         // In the heap: what has pieces outside it is stored for those anyway. A cell that is begun again writes something else.
         let code = "require('fs').writeFileSync('/a', String(Date.now())); await sleep(1e9)";
         let writing = tokio::spawn(async move { writer.try_eval(&at, "s", "k1", code).await });
-        seconds(1).await;
+        // A second after it was last asked it would be stored in any case (`session/rest.rs`).
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         let read = async || client.insist(&gateway, Method::GET, "/s/files/a", None, BUDGET).await;
         let shown = read().await;
         assert_eq!(shown.status, 200, "{}", shown.json);
