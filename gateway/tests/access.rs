@@ -58,6 +58,7 @@ impl tracing::Subscriber for Kept {
     fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
 
     fn event(&self, event: &tracing::Event<'_>) {
+        assert!(self.target != dormouse_gateway::access::TARGET || event.is_root(), "all that the request's span says is in the line");
         let mut line = Line::default();
         event.record(&mut line);
         self.lines.lock().unwrap().push(line.0.join(" "));

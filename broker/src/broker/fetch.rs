@@ -9,7 +9,7 @@ use dormouse_protocol::{
 };
 use tokio::time::Instant;
 
-use super::{Broker, OUTCOME_SLACK, gate::Gate, stream};
+use super::{Broker, OUTCOME_SLACK, gate::Gate, models};
 use crate::{
     approval::Approval,
     audit::{Line, is_idle_look},
@@ -33,7 +33,7 @@ impl Broker {
 
     async fn answer_fetch(&self, written: Arc<ToolCall>, allow: Vec<EgressRule>) -> Result<Arc<ToolAnswer>, ApiError> {
         let request = request_in(&written.args)?;
-        if stream::is_question(&request) {
+        if models::is_question(&request) {
             // To ask a model twice does no harm but to what may be spent on it.
             return self.once(written, None, |broker, call| async move { broker.stream_model(&call, &request).await }).await;
         }

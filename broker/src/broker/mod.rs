@@ -4,10 +4,9 @@ mod audited;
 mod fetch;
 mod gate;
 mod jobs;
+mod models;
 mod modules;
-mod send;
 mod serve;
-mod stream;
 mod webhooks;
 
 use std::{

@@ -1,5 +1,7 @@
 //! Events: taken from kernel pods, and delivered to whoever is to be told.
 
+mod send;
+
 use dormouse_crds::KeyRef;
 use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::{

@@ -4,7 +4,7 @@
 //! again where the service allows repetitions: what it costs twice is counted twice.
 
 mod spend;
-mod spoken;
+pub(crate) mod spoken;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,13 +14,10 @@ use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
 use dormouse_service::wire::Http;
 use serde_json::{Value, json};
 
+pub(crate) use self::spend::{Reserved, Spending};
 use self::{
     spend::Spent,
     spoken::{Answered, Question},
-};
-pub(crate) use self::{
-    spend::{Reserved, Spending},
-    spoken::heard,
 };
 use crate::{
     Secrets,

@@ -34,8 +34,8 @@ const NAME_DIGITS: usize = 16;
 /// Tokens, and money in millionths of millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Spent {
-    pub(crate) tokens: u64,
-    pub(crate) cost: u64,
+    pub(super) tokens: u64,
+    pub(super) cost: u64,
 }
 
 /// As it is stored.

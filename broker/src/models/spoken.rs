@@ -14,10 +14,10 @@ const BYTES_OF_A_TOKEN: u64 = 3;
 const ANTHROPIC_VERSION: (HeaderName, HeaderValue) = (HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
 
 /// What a cell asks.
-pub(crate) struct Question {
+pub(super) struct Question {
     asked: Asked,
     /// Tokens of the answer at most.
-    pub(crate) max_tokens: u64,
+    pub(super) max_tokens: u64,
 }
 
 #[derive(Deserialize)]
@@ -50,13 +50,13 @@ struct Message {
 }
 
 /// What a model said.
-pub(crate) struct Answered {
+pub(super) struct Answered {
     /// The text; of embeddings the vectors.
-    pub(crate) output: Value,
+    pub(super) output: Value,
     /// Tokens of the question.
-    pub(crate) sent: u64,
+    pub(super) sent: u64,
     /// Tokens of the answer.
-    pub(crate) come: u64,
+    pub(super) come: u64,
 }
 
 fn invalid(message: impl Into<String>) -> ApiError {
@@ -68,7 +68,7 @@ impl Question {
     ///
     /// # Errors
     /// They are something else.
-    pub(crate) fn read(args: &Value, max_tokens: u64) -> Result<Self, ApiError> {
+    pub(super) fn read(args: &Value, max_tokens: u64) -> Result<Self, ApiError> {
         let asked = Asked::deserialize(args).map_err(|error| invalid(format!("host.subLM({{model, messages, …}}): {error}")))?;
         if asked.max_tokens.is_some_and(|asked| asked == 0 || asked > max_tokens) {
             return Err(invalid(format!("maxTokens is 1 to {max_tokens}, which is the model's own")));
@@ -78,7 +78,7 @@ impl Question {
     }
 
     /// Whether its answer is read as it comes.
-    pub(crate) fn streams(&self) -> bool {
+    pub(super) fn streams(&self) -> bool {
         self.asked.stream
     }
 
@@ -98,7 +98,7 @@ impl Question {
 }
 
 /// The path below the service's URL.
-pub(crate) fn path(api: ModelApi) -> &'static str {
+pub(super) fn path(api: ModelApi) -> &'static str {
     match api {
         ModelApi::Openai => "/chat/completions",
         ModelApi::OpenaiResponses => "/responses",
@@ -108,7 +108,7 @@ pub(crate) fn path(api: ModelApi) -> &'static str {
 }
 
 /// Headers that the API needs.
-pub(crate) fn headers(api: ModelApi) -> HeaderMap {
+pub(super) fn headers(api: ModelApi) -> HeaderMap {
     match api {
         ModelApi::Anthropic => HeaderMap::from_iter([ANTHROPIC_VERSION]),
         ModelApi::Openai | ModelApi::OpenaiResponses | ModelApi::OpenaiEmbeddings => HeaderMap::new(),
@@ -119,7 +119,7 @@ pub(crate) fn headers(api: ModelApi) -> HeaderMap {
 ///
 /// # Errors
 /// The question is not one for this API.
-pub(crate) fn body(api: ModelApi, model: &str, question: &Question) -> Result<Value, ApiError> {
+pub(super) fn body(api: ModelApi, model: &str, question: &Question) -> Result<Value, ApiError> {
     let Question { asked, max_tokens } = question;
     if api == ModelApi::OpenaiEmbeddings {
         let input = asked.input.as_ref().filter(|input| is_texts(input));
@@ -176,7 +176,7 @@ fn is_texts(input: &Value) -> bool {
 }
 
 /// About how many tokens a body has.
-pub(crate) fn tokens_about(body: &Value) -> u64 {
+pub(super) fn tokens_about(body: &Value) -> u64 {
     (body.to_string().len() as u64).div_ceil(BYTES_OF_A_TOKEN)
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn tokens_about(body: &Value) -> u64 {
 ///
 /// # Errors
 /// `ToolResultInvalid`: it is something else.
-pub(crate) fn read(api: ModelApi, answer: Value) -> Result<Answered, ApiError> {
+pub(super) fn read(api: ModelApi, answer: Value) -> Result<Answered, ApiError> {
     let strange = || ApiError::new(ErrorCode::ToolResultInvalid, "the model's service answered something that is no answer of this API");
     let texts = |items: &Value, kind: &str| -> Option<String> {
         let items = items.as_array()?.iter().filter(|item| item["type"] == kind);

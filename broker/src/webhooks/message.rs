@@ -33,26 +33,26 @@ pub(crate) struct Message {
     pub(crate) from_eval: bool,
     pub(crate) created_ms: i64,
     /// When it is tried next.
-    pub(crate) next_ms: i64,
+    pub(super) next_ms: i64,
     /// Attempts since it was taken, or asked for again.
-    pub(crate) round: usize,
+    pub(super) round: usize,
     /// Who tries it now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) lease: Option<Lease>,
+    pub(super) lease: Option<Lease>,
 }
 
 /// The right to try a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Lease {
-    pub(crate) by: String,
-    pub(crate) until_ms: i64,
+pub(super) struct Lease {
+    pub(super) by: String,
+    pub(super) until_ms: i64,
 }
 
 /// A message that this process may try.
 pub(crate) struct Leased {
     pub(crate) message: Message,
-    pub(crate) etag: ETag,
+    pub(super) etag: ETag,
 }
 
 /// Whether a message is tried.
@@ -113,7 +113,7 @@ impl Message {
     }
 
     /// Notes an attempt that ended now.
-    pub(crate) fn note(&mut self, sent: Sent, now_ms: i64) {
+    pub(super) fn note(&mut self, sent: Sent, now_ms: i64) {
         self.lease = None;
         self.view.attempts.push(sent.attempt);
         while self.view.attempts.len() > ATTEMPTS_KEPT_MAX {
@@ -135,13 +135,13 @@ impl Message {
     }
 
     /// Has it tried from the beginning.
-    pub(crate) fn begin_again(&mut self, now_ms: i64) {
+    pub(super) fn begin_again(&mut self, now_ms: i64) {
         (self.round, self.next_ms, self.lease) = (0, now_ms, None);
         self.view.state = DeliveryState::Pending;
         self.view.next_attempt_at = Some(time(now_ms));
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.view.state != DeliveryState::Pending
     }
 }

@@ -136,6 +136,8 @@ fn what_a_reader_was_shown_of_a_cell_under_way_is_there_when_its_process_dies() 
         let spec = KernelSessionSpec { durability: Durability::OnIdle, ..spec() };
         let Stage { world, client, gateway, pod } = stage(world, &spec).await;
         let (writer, at) = (client.clone(), gateway.clone());
+        // What is first under an epoch is stored before it is told, in every mode (`session/lag.rs`).
+        assert_eq!(client.value(&gateway, "s", "k0", "1").await, 1);
         // In the heap: what has pieces outside it is stored for those anyway. A cell that is begun again writes something else.
         let code = "require('fs').writeFileSync('/a', String(Date.now())); await sleep(1e9)";
         let writing = tokio::spawn(async move { writer.try_eval(&at, "s", "k1", code).await });

@@ -11,8 +11,8 @@ use reqwest::{
 };
 use tokio::time::Instant;
 
-use super::Broker;
 use crate::{
+    Broker,
     credential::Caller,
     service::{self, Service},
     webhooks::{Message, Sent, Verdict, time},

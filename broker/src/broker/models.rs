@@ -21,7 +21,7 @@ use crate::{
     callee::Callee,
     exchange::{self, Above, Answer, Exchange, Form},
     limits::Permit,
-    models::{Model, Reserved, SUB_LM, heard, used_by},
+    models::{Model, Reserved, SUB_LM, spoken, used_by},
     net::Reader,
     sse::Events,
 };
@@ -165,7 +165,7 @@ impl Speaking {
             let silent = arrived.is_empty() && Instant::now() >= until;
             self.events.push(&arrived);
             while let Some(data) = self.events.next() {
-                let said = heard(self.model.api, &data);
+                let said = spoken::heard(self.model.api, &data);
                 self.used = (said.sent.or(self.used.0), said.come.or(self.used.1));
                 if !said.text.is_empty() {
                     line(&mut lines, &json!({ "text": said.text }));
