@@ -74,6 +74,7 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     let authenticator = KubernetesAuthenticator::new(client, "dormouse".into());
     rights_are_the_clusters(&server, &authenticator).await;
     which_broker_a_session_names_is_a_right(&server, &authenticator).await;
+    fields_are_listed_of_sessions_that_somebody_applies(&server, &directory).await;
     a_key_of_one_gateway_is_the_others_and_its_end_too(&server, &kube_client, &directory).await;
     gateways_know_each_other(&server, kube_client.clone(), &directory).await;
     kubectl_lists_and_decides_calls_that_wait(&server, kube_client, &directory).await;
@@ -433,7 +434,7 @@ async fn which_broker_a_session_names_is_a_right(server: &ApiServer, authenticat
     helm.args(["template", "dormouse", "charts/dormouse", "--namespace", "dormouse-system", "--show-only", "templates/admission.yaml"]);
     helm.args(["--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"]).current_dir(root);
     let policies = String::from_utf8(helm.output().unwrap().stdout).unwrap();
-    assert_eq!(policies.matches("kind: MutatingAdmissionPolicy").count(), 2, "{policies}");
+    assert_eq!(policies.matches("kind: MutatingAdmissionPolicy").count(), 4, "policies and their bindings: {policies}");
     apply(server, &policies).unwrap();
     let write = |user: &str, name: &str, broker: &str| {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -501,6 +502,40 @@ async fn which_broker_a_session_names_is_a_right(server: &ApiServer, authenticat
     assert!(refused.contains("spec.toolBrokerRef.namedBy is somebody else: leave it out"), "{refused}");
     write("maker", &unknown, "{name: mine, namedBy: {user: maker, groups: ['system:authenticated']}}").unwrap();
     assert_eq!(named_by(&unknown), maker);
+}
+
+/// By the chart's policy, which was applied with those for ToolBrokers.
+async fn fields_are_listed_of_sessions_that_somebody_applies(server: &ApiServer, directory: &KubernetesDirectory) {
+    let managers = |name: &str| {
+        let path = "jsonpath={.metadata.managedFields[*].manager}";
+        server.kubectl(&["get", "kernelsession", name, "-n", "team", "--show-managed-fields", "-o", path]).unwrap()
+    };
+    let write = |name: &str, how: &[&str]| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let session = "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nspec: {idleSeconds: 9}\nmetadata: {namespace: team, name: ";
+        std::fs::write(file.path(), format!("{session}{name}}}\n")).unwrap();
+        server.kubectl(&[how, &["-f", file.path().to_str().unwrap()]].concat()).unwrap();
+    };
+    let mut tries = 0;
+    eventually("what the gateway makes has none", async || {
+        tries += 1;
+        let made = directory.create(new(&Key::new("team", format!("fields-{tries}")))).await.unwrap();
+        directory.assign(&made, placement("p", 1)).await.unwrap();
+        managers(&made.key.name).is_empty()
+    })
+    .await;
+    write("created", &["create"]);
+    write("client-side", &["apply"]);
+    assert_eq!((managers("created"), managers("client-side")), (String::new(), String::new()));
+    write("applied", &["apply", "--server-side"]);
+    let applied = directory.read(&Key::new("team", "applied")).await.unwrap();
+    directory.assign(&applied, placement("p", 1)).await.unwrap();
+    assert_eq!(managers("applied"), "kubectl dormouse-gateway");
+    // Who takes one over has a list from then on.
+    for name in [&format!("fields-{tries}"), "client-side"] {
+        write(name, &["apply", "--server-side", "--force-conflicts"]);
+        assert!(managers(name).contains("kubectl"), "{}", managers(name));
+    }
 }
 
 /// The other gateways are the ready pods behind the Service.

@@ -26,8 +26,18 @@ use dormouse_testkit::{
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Kinds of the chart that say what its processes may do.
-const RIGHTS: [&str; 5] = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+/// Kinds of the chart that say what its processes may do, and what becomes of what others write.
+const RIGHTS: [&str; 9] = [
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+];
 /// The namespace of operator and gateway.
 const SYSTEM: &str = "dormouse-system";
 /// The namespace of everybody who behaves.
@@ -239,6 +249,7 @@ fn chart(server: &ApiServer, folder: &Path) {
     }
     let mut helm = Command::new(dormouse_testkit::tools::path("helm").unwrap());
     helm.args(["template", "dormouse", "charts/dormouse", "--namespace", SYSTEM, "--set", "operator.archive=true"]);
+    helm.args(["--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"]);
     let output = helm.current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let manifest = String::from_utf8(output.stdout).unwrap();
