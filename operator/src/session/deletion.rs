@@ -29,12 +29,11 @@ use kube::{
 use reqwest::Method;
 
 use crate::{
-    apply::apply_status,
     context::Context,
     controller::Outcome,
     error::ReconcileError,
     pods::{address_of, is_over},
-    session::{archive, told},
+    session::{archive, patch::patch_status, told},
     storage::{self, StorageError, misplaced},
 };
 
@@ -107,7 +106,7 @@ impl Blocked {
     async fn tell(self, session: &KernelSession, context: &Context) -> Result<(), ReconcileError> {
         let (previous, generation) = (session.status.clone().unwrap_or_default(), session.metadata.generation);
         let Some(status) = deletion_blocked(&previous, generation, self.reason, &self.message, Timestamp::now()) else { return Ok(()) };
-        apply_status(&context.client, session, &status).await?;
+        patch_status(&context.client, session, &status).await?;
         context.event(session, false, &self.reason.to_string(), &self.message).await;
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 pub mod archive;
 pub mod deletion;
+mod patch;
 pub mod stored;
 mod strays;
 mod told;
@@ -37,7 +38,6 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    apply::apply_status,
     context::Context,
     controller::Outcome,
     error::ReconcileError,
@@ -45,6 +45,7 @@ use crate::{
     pool::{self, DEFAULT_POOL},
     reports, unread,
 };
+use patch::patch_status;
 use stored::Stored;
 
 /// Even when nothing happens, a session is looked at this often.
@@ -322,7 +323,7 @@ async fn write(
     if let Err(wait) = turn {
         return Ok(wait);
     }
-    apply_status(&context.client, session, new).await?;
+    patch_status(&context.client, session, new).await?;
     context.metrics.status_writes.inc();
     writes.caught_up(&uid);
     announce(session, old, new, context).await;
