@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::Fault;
 use super::actor::Actor;
+use super::phase::Moved;
 
 /// How long a session that falls asleep waits for its ToolBroker, twice at most: to say whether it tells anybody, and to take it down.
 const ASLEEP_TOLD_TIMEOUT: Duration = Duration::from_secs(2);
@@ -80,7 +81,7 @@ impl Actor {
         let told = |event| self.caller().is_some_and(|caller| caller.tells(event) == Some(true));
         if owed.is_some_and(told) {
             if let Some(live) = self.phase.live_mut() {
-                live.moved = true;
+                live.moved = Moved::Ran;
             }
             self.commit().await?;
         }
@@ -105,7 +106,7 @@ impl Actor {
             let now_ms = self.host.environment.clock.now_ms();
             if let Some(live) = self.phase.live_mut() {
                 live.state.notice_session(&notice, now_ms, true);
-                live.moved = true;
+                live.moved = Moved::Ran;
             }
         }
     }

@@ -6,6 +6,7 @@ use dormouse_protocol::event::EventBody;
 
 use super::Fault;
 use super::actor::Actor;
+use super::phase::Moved;
 use crate::record::{ParkedCall, Pending, shown};
 
 impl Actor {
@@ -55,7 +56,7 @@ impl Actor {
         let args = if asked.fetch { shown(&view.args) } else { view.args };
         let rests = live.in_flight.rest(op, asked.look_ms);
         live.state.pending.insert(op, Pending::Parked(Box::new(asked)));
-        live.moved = true;
+        live.moved = Moved::Ran;
         if person {
             self.show(EventBody::ApprovalRequired {
                 approval_id: view.id,

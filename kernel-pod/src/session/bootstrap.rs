@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::Fault;
 use super::actor::Actor;
-use super::phase::{Failure, Until};
+use super::phase::{Failure, Moved, Until};
 use super::run::BOOTSTRAP_CELL;
 
 /// How long it may take with all that it awaits. Its running code has the budget of a cell beside that.
@@ -73,7 +73,7 @@ impl Actor {
             return Err(Fault::BadBootstrap(ApiError::new(ErrorCode::Internal, message)));
         }
         live.state.bootstrap_begun = Some((generation, begun + 1));
-        live.moved = true;
+        live.moved = Moved::Ran;
         self.commit().await?;
         Ok(())
     }

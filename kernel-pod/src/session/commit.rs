@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::actor::Actor;
-use super::phase::Live;
+use super::phase::{Live, Moved};
 use super::wake::EngineState;
 use super::{Fault, gone, setback, taken_over};
 use crate::contents::Ready;
@@ -156,7 +156,7 @@ impl Actor {
                 let Some(live) = self.phase.live_mut() else { return Ok(Stored::Done(0)) };
                 live.instance.mark_committed();
                 let before = std::mem::replace(&mut live.owned, owned);
-                (live.litter, live.moved, live.answered, live.replaces) = (litter_before, false, None, false);
+                (live.litter, live.moved, live.answered, live.replaces) = (litter_before, Moved::No, None, false);
                 self.handle.control.events.stored(live.events.stored(told));
                 if let Some(head) = &live.owned.head {
                     self.host.storage.sweep(live.contents.committed(head).await);

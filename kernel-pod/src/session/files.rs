@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use dormouse_crds::session::Durability;
 use dormouse_lifecycle::blobs::Blob;
 use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::file::{FileEntry, FileKind, FileList, Preconditions};
@@ -14,6 +15,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::actor::Actor;
+use super::phase::Moved;
 use super::{Fault, Reply, gone};
 use crate::contents::{Contents, UPLOAD_PREFIX};
 
@@ -113,8 +115,7 @@ impl Actor {
         match ask {
             Ask::Open(path) => self.open(&path).await.map(Answer::Opened),
             Ask::List(path, recursive) => {
-                self.see_what_is_answered().await?;
-                let said = self.serve(json!({ "verb": "list", "path": path, "recursive": recursive })).await?;
+                let said = self.look(json!({ "verb": "list", "path": path, "recursive": recursive })).await?;
                 Ok(Answer::Listed(FileList { items: said.entries.iter().map(entry).collect(), truncated: said.truncated }))
             }
             Ask::Receive => self.phase.live().map(|live| Answer::Receiver(Arc::clone(&live.contents))).ok_or_else(no_instance),
@@ -128,19 +129,20 @@ impl Actor {
         }
     }
 
-    /// Makes sure that what is read is of the last answered state: that no other process has gone on with the session, and that nothing is read
-    /// which no answer and no commit has, nor anything whose pieces are not stored.
+    /// Makes sure that what is read is of the last answered state: that no other process has gone on with the session, nor stores later what it has
+    /// answered before; and that nothing is read which no answer and no commit has, nor anything whose pieces are not stored.
     async fn see_what_is_answered(&mut self) -> Result<(), Fault> {
         self.catch_up().await?;
-        if self.phase.live().is_some_and(|live| live.moved || live.contents.may_have_left_pieces()) {
+        let Some(live) = self.phase.live() else { return Ok(()) };
+        let may_be_denied = self.assignment.spec.durability != Durability::PerEval && live.is_unfenced(self.assignment.epoch);
+        if live.moved == Moved::Ran || may_be_denied || live.contents.may_have_left_pieces() {
             self.commit().await?;
         }
         Ok(())
     }
 
     async fn open(&mut self, path: &str) -> Result<Opened, Fault> {
-        self.see_what_is_answered().await?;
-        let said = self.serve(json!({ "verb": "open", "path": path })).await?;
+        let said = self.look(json!({ "verb": "open", "path": path })).await?;
         if said.kind != Some(FileKind::File) {
             let message = format!("`{path}` is no file: list it with GET …/files?path={path}");
             return Err(Fault::Refused(ApiError::new(ErrorCode::Conflict, message)));
@@ -206,6 +208,17 @@ impl Actor {
             }
             Err(fault) => Err(fault),
         }
+    }
+
+    /// Asks for what changes nothing.
+    async fn look(&mut self, request: serde_json::Value) -> Result<Said, Fault> {
+        self.see_what_is_answered().await?;
+        let said = self.serve(request).await;
+        // Else each look would store the one before it.
+        if let Some(live) = self.phase.live_mut() {
+            live.moved = Moved::Looked;
+        }
+        said
     }
 
     async fn serve(&mut self, request: serde_json::Value) -> Result<Said, Fault> {

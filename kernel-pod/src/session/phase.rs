@@ -93,8 +93,8 @@ pub(super) struct Live {
     pub(super) missed_interrupt: bool,
     /// The cell that has ended and is not stored yet, without its output.
     pub(super) finishing: Option<RunningCell>,
-    /// Whether something has run that neither a commit nor `answered` has.
-    pub(super) moved: bool,
+    /// What has run that neither a commit nor `answered` has.
+    pub(super) moved: Moved,
     /// The last answer's state, where that is ahead of the last commit.
     pub(super) answered: Option<Box<Answered>>,
     /// Whether the way to the store is too slow for whole images: what changes is appended as long as that can go on.
@@ -121,6 +121,17 @@ pub(super) struct Live {
     pub(super) rests: bool,
 }
 
+/// What an instance has done since its state was stored or kept at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Moved {
+    /// Nothing.
+    No,
+    /// Somebody has looked at its files: its memory is another one, and nothing else of it.
+    Looked,
+    /// It has gone on.
+    Ran,
+}
+
 /// What a turn is for: who loses what when the instance does not survive it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Cause {
@@ -143,7 +154,7 @@ impl Cause {
 impl Live {
     /// Whether something has run since the last commit.
     pub(super) fn is_dirty(&self) -> bool {
-        self.moved || self.answered.is_some()
+        self.moved != Moved::No || self.answered.is_some()
     }
 
     /// Whether nothing is stored under this epoch yet: so long the owner before it may go on, and ack what this one does not know.

@@ -6,6 +6,7 @@ use dormouse_protocol::history::JournalBody;
 
 use super::actor::Actor;
 use super::history::Successor;
+use super::phase::Moved;
 use super::wake::internal;
 use super::{Fault, budget};
 use crate::record::SessionState;
@@ -34,7 +35,7 @@ impl Actor {
         };
         self.replace(held, successor, operation).await?;
         if let Some(live) = self.phase.live_mut() {
-            (live.moved, live.replaces) = (true, true);
+            (live.moved, live.replaces) = (Moved::Ran, true);
         }
         let keep = self.assignment.spec.checkpoints.keep.max(KEEP_MIN);
         let mark = before.map(|_| Mark { subject: Subject::Before, label: None, keep });

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::actor::Actor;
 use super::calls::{Allowance, Outgoing};
 use super::ops::Settled;
-use super::phase::{Cause, Live};
+use super::phase::{Cause, Live, Moved};
 use super::{EvalJob, Fault, budget, calls, cells, journal, setback};
 use crate::events;
 use crate::metrics::CellOutcome;
@@ -62,7 +62,7 @@ impl Actor {
         let constants = self.phase.live().map(|live| live.state.constants.clone()).unwrap_or_default();
         let (compiled, compile_ms) = self.compile(&request, &filename, constants).await;
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
-        live.moved = true;
+        live.moved = Moved::Ran;
         live.state.declare(self.scripts.declared(&filename));
         let mut running = RunningCell::new(request, cell, filename, live.clock.now_ms());
         running.cpu_ms = compile_ms;
@@ -147,7 +147,7 @@ impl Actor {
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
         let Some(pending) = live.state.pending.remove(&op) else { return Ok(()) };
         let offload = caller.map(|caller| caller.offload()).unwrap_or_default();
-        live.moved = true;
+        live.moved = Moved::Ran;
         match (&result, &outside) {
             (_, Some(received)) => live.spend_egress(received.bytes()),
             (OpResult::Ok(value), None) => live.spend_egress(calls::size(value)),
@@ -271,7 +271,7 @@ impl Actor {
     async fn settle(&mut self, turn: Turn, begun: bool, explain: Option<&str>) -> Result<(), Fault> {
         let (caller, sender) = (self.caller(), self.sender());
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
-        live.moved = true;
+        live.moved = Moved::Ran;
         live.absorb(&turn);
         let mut events = Vec::new();
         let allowance = Allowance { caller: caller.as_ref(), sender: sender.as_ref(), calls_max: self.assignment.spec.limits.tool_calls };

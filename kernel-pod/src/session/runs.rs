@@ -16,7 +16,7 @@ use dormouse_service::origin::Origin;
 use tokio::time::Instant;
 
 use super::actor::Actor;
-use super::phase::Live;
+use super::phase::{Live, Moved};
 use super::{EvalJob, Fault, QUEUED_EVALS_MAX, ended, gone};
 use crate::record::{NOTICES_MAX, SessionState};
 
@@ -67,7 +67,7 @@ impl Actor {
         } else if under_way && live.state.running.as_ref().is_some_and(|cell| cell.request.idempotency_key.as_ref() == Some(&key)) {
             live.state.runs.begin(&key, &now);
         }
-        live.moved = true;
+        live.moved = Moved::Ran;
         self.commit().await?;
         if under_way {
             self.current.iter_mut().chain(self.queue.iter_mut()).filter(|job| job.has(&key)).for_each(|job| job.kept = true);
@@ -148,14 +148,14 @@ impl Actor {
                 true => live.state.notices.told(number),
                 false => live.state.notices.put_off(number, live.clock.now_ms()),
             }
-            live.moved = true;
+            live.moved = Moved::Ran;
         }
         self.release();
     }
 
     async fn commit_runs(&mut self) -> Result<(), Fault> {
         if let Some(live) = self.phase.live_mut() {
-            live.moved = true;
+            live.moved = Moved::Ran;
         }
         self.commit().await?;
         self.show_runs();

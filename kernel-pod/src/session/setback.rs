@@ -14,7 +14,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
 use super::actor::Actor;
-use super::phase::{Cause, Live};
+use super::phase::{Cause, Live, Moved};
 use super::run::{BOOTSTRAP_CELL, EvalEnd};
 use super::{EvalJob, Fault, journal};
 use crate::record::{RunningCell, SessionState};
@@ -132,7 +132,7 @@ impl Actor {
             events: live.events.len(),
             table,
         }));
-        live.moved = false;
+        live.moved = Moved::No;
     }
 
     /// Drops the instance, and what ran in it since the last answer. With an error, the cell that ran ends with that; its client hears of it once it

@@ -18,8 +18,7 @@ use tokio::time::Instant;
 use super::actor::Actor;
 use super::bootstrap::recall_code;
 use super::ops::InFlight;
-use super::phase::Cause;
-use super::phase::Live;
+use super::phase::{Cause, Live, Moved};
 use super::run::BOOTSTRAP_CELL;
 use super::setback::Setback;
 use super::{EvalJob, Fault, budget, engines, gone, taken_over};
@@ -272,7 +271,7 @@ impl Actor {
             cause: Cause::default(),
             missed_interrupt: false,
             finishing: None,
-            moved,
+            moved: if moved { Moved::Ran } else { Moved::No },
             answered: None,
             appends: false,
             replaces: false,
@@ -363,7 +362,7 @@ impl Actor {
         recall_code(&mut self.assignment.spec, &live.state.spec);
         live.state.generation = self.assignment.generation;
         live.state.spec = self.assignment.spec.clone();
-        live.moved = true;
+        live.moved = Moved::Ran;
         if live.settings == settings {
             live.instance.set_blobs(modules);
             return Ok(());

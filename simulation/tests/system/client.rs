@@ -52,8 +52,8 @@ impl Answer {
 pub struct Client {
     world: World,
     wire: Arc<dyn Wire>,
-    /// What was uploaded, by its first word, and cells, by their key, that this client or a gateway gave up: they may still arrive, whatever was
-    /// sent or seen since.
+    /// What was uploaded, by its first word, cells, by their key, and sessions to make, by their name, that this client or a gateway gave up: they may
+    /// still arrive, whatever was sent or seen since.
     given_up: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -101,7 +101,7 @@ impl Client {
         answer
     }
 
-    /// Whether an upload that begins so, or a cell of this key, was given up once, here or at a gateway.
+    /// Whether an upload that begins so, a cell of this key or the making of this session was given up once, here or at a gateway.
     pub fn may_still_arrive(&self, what: &str) -> bool {
         self.given_up.lock().unwrap().contains(what)
     }
@@ -155,8 +155,10 @@ impl Client {
     }
 }
 
+/// The key of a cell; the name of a session that is to be made.
 fn key_of(body: &[u8]) -> Option<String> {
-    serde_json::from_slice::<Value>(body).ok()?["idempotencyKey"].as_str().map(str::to_owned)
+    let body: Value = serde_json::from_slice(body).ok()?;
+    body["idempotencyKey"].as_str().or(body["name"].as_str()).map(str::to_owned)
 }
 
 fn first_word(content: &[u8]) -> String {

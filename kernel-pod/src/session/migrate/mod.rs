@@ -17,6 +17,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
+use super::phase::Moved;
 use super::{Fault, Reply, budget, gone};
 use crate::contents::Contents;
 use crate::modules::{Modules, PACKAGE_PREFIX};
@@ -226,7 +227,7 @@ impl Actor {
         live.instance.set_blobs(Some(modules));
         live.contents = contents;
         live.settings = settings;
-        live.moved = true;
+        live.moved = Moved::Ran;
         live.in_flight = super::ops::InFlight::resume(&live.state, Arc::clone(&live.contents), live.clock, None);
     }
 }

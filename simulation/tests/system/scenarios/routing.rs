@@ -1,8 +1,16 @@
 //! What gateways may repeat, what reads may answer, and a status that went back.
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use dormouse_crds::session::{Durability, KernelSessionSpec};
 use http::Method;
 use serde_json::json;
-use std::time::Duration;
 
 use super::{Stage, millis, scenario, seconds, stage};
 use crate::{
@@ -82,6 +90,54 @@ fn a_file_is_not_read_from_an_owner_that_was_replaced() {
             "a read never goes back behind what was acked: {}",
             String::from_utf8_lossy(&read.body)
         );
+    });
+}
+
+/// An owner that was replaced may still store what it has answered ahead of storage. Whoever reads at its successor meanwhile sees what stays.
+#[test]
+fn a_file_is_not_denied_that_the_owner_before_stores_after_that() {
+    scenario(|world| async move {
+        let spec = KernelSessionSpec { durability: Durability::Batched, ..spec() };
+        let Stage { world, client, gateway, .. } = stage(world, &spec).await;
+        client.value(&gateway, "s", "k0", "1").await;
+        seconds(1).await;
+        world
+            .chaos
+            .rule(|act| (act.from == "p1" && act.to == "store" && act.verb == "put").then_some(Fate::Arrives { before: 20_000, after: 1 }));
+        client.value(&gateway, "s", "k1", "require('fs').writeFileSync('/f', 'x'); 1").await;
+        // It is believed gone, and lives.
+        world.pod("p2").await;
+        let first = world.status.pods().into_iter().find(|pod| pod.pod == "p1").unwrap();
+        world.operator.drop_pod(&first.uid);
+        let read = async || client.insist(&gateway, Method::GET, "/s/files/f", None, BUDGET).await.status;
+        let seen = read().await;
+        assert_eq!(seen, 404, "what is not stored is lost with its process, and this one is believed lost");
+        seconds(60).await;
+        assert_eq!(read().await, seen, "a read never sees what a later one does not");
+    });
+}
+
+/// Whoever looks changes nothing, so there is nothing to store.
+#[test]
+fn to_look_at_files_stores_nothing() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
+        client.value(&gateway, "s", "k1", "require('fs').writeFileSync('/f', 'x'); 1").await;
+        let puts = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&puts);
+        world.chaos.rule(move |act| {
+            let counts = act.from == "p1" && act.to == "store" && act.verb == "put";
+            counted.fetch_add(usize::from(counts), Ordering::Relaxed);
+            None
+        });
+        for _ in 0..10 {
+            for path in ["/s/files/f", "/s/files?path=/"] {
+                assert!(client.send(&gateway, Method::GET, path, None, BUDGET).await.is_ok());
+            }
+        }
+        assert_eq!(puts.load(Ordering::Relaxed), 0);
+        client.order(&gateway, "s", "hibernate").await;
+        assert_eq!(client.value(&gateway, "s", "k2", "require('fs').readFileSync('/f', 'utf8').length").await, 1);
     });
 }
 
