@@ -91,7 +91,7 @@ pub fn status(facts: &Facts<'_>) -> Option<KernelSessionStatus> {
         status.next_wake_time.clone_from(&stored.next_wake_time);
         status.last_active_time = stored.last_active_time.clone().or(status.last_active_time);
     }
-    if let Some(report) = facts.report {
+    if let Some(report) = facts.report.filter(|report| has_read(report, previous)) {
         status.heap = Some(human(report.heap_bytes));
         status.last_active_time = report.last_active_time.clone().or(status.last_active_time);
         status.next_wake_time.clone_from(&report.next_wake_time);
@@ -104,6 +104,11 @@ pub fn status(facts: &Facts<'_>) -> Option<KernelSessionStatus> {
         status.mcp_tools = some(report.mcp_tools);
     }
     Some(status)
+}
+
+/// Whether the process has read what is stored of the session. One that could not yet has nothing to say of its timers and counts.
+fn has_read(report: &SessionReport, previous: &KernelSessionStatus) -> bool {
+    report.snapshot.is_some() || previous.snapshot.is_none()
 }
 
 /// The status of a session that is being deleted and cannot be yet. `None`: it says so already.

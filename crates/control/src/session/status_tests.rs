@@ -43,6 +43,27 @@ fn the_reason_of_ready_is_the_reported_state() {
 }
 
 #[test]
+fn a_process_that_could_not_read_the_session_changes_nothing_that_is_known_of_it() {
+    let due = Some("2026-01-01T01:00:00Z".to_owned());
+    let known = KernelSessionStatus {
+        snapshot: Some(snapshot(3)),
+        next_wake_time: due.clone(),
+        cells: Some(7),
+        pending_jobs: Some(1),
+        ..KernelSessionStatus::default()
+    };
+    let mut report = SessionReport { snapshot: None, cells: 0, ..report(State::Failed) };
+    report.failure = Some(ApiError::new(ErrorCode::StorageUnavailable, "the store does not answer"));
+    let told = status(&facts(&known, Process::Alive, Some(&report))).unwrap();
+    is(&told, "False", "StorageUnavailable", "False");
+    assert_eq!((told.next_wake_time, told.cells, told.pending_jobs), (due, Some(7), Some(1)));
+    // One that has says that the timer is gone.
+    let report = SessionReport { snapshot: Some(snapshot(4)), ..report };
+    let told = status(&facts(&known, Process::Alive, Some(&report))).unwrap();
+    assert_eq!((told.next_wake_time, told.cells, told.pending_jobs), (None, Some(0), None));
+}
+
+#[test]
 fn a_failure_is_told_by_its_code_and_what_to_do() {
     let none = KernelSessionStatus::default();
     let mut report = report(State::Failed);

@@ -109,6 +109,7 @@ fn a_file_is_not_denied_that_the_owner_before_stores_after_that() {
         world.pod("p2").await;
         let first = world.status.pods().into_iter().find(|pod| pod.pod == "p1").unwrap();
         world.operator.drop_pod(&first.uid);
+        seconds(1).await;
         let read = async || client.insist(&gateway, Method::GET, "/s/files/f", None, BUDGET).await.status;
         let seen = read().await;
         assert_eq!(seen, 404, "what is not stored is lost with its process, and this one is believed lost");

@@ -60,6 +60,33 @@ fn a_timer_fires_although_its_pod_dies_later() {
     });
 }
 
+/// The process that it is woken in cannot read the session, says so, and knows nothing of its timers.
+#[test]
+fn a_timer_fires_although_the_store_cannot_be_read_when_it_is_due() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, pod } = stage(world, &spec()).await;
+        client.value(&gateway, "s", "k1", SETS).await;
+        assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
+        seconds(10).await;
+        let before = world.status.get(&key("s")).unwrap().status;
+        world.pod("p2").await;
+        world.kill(&pod);
+        seconds(10).await;
+        world.chaos.rule(|act| (act.to == "store" && act.verb == "get").then_some(Fate::Busy));
+        seconds(100).await;
+        let failed = world.status.get(&key("s")).unwrap().status;
+        assert_eq!(failed.placement.unwrap().pod, "p2", "it was to be woken");
+        assert_eq!(
+            (failed.next_wake_time, failed.cells),
+            (before.next_wake_time, before.cells),
+            "what nobody could read is as it was told"
+        );
+        world.chaos.forget_rules();
+        seconds(120).await;
+        assert_eq!(world.service.times("timer"), 1);
+    });
+}
+
 /// No cell awaits what the callback began, so no client comes back for it.
 #[test]
 fn what_a_timer_did_goes_on_although_its_session_was_put_to_sleep_under_way() {
