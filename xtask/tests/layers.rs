@@ -8,12 +8,13 @@ use std::{
 };
 
 /// The crates of which that is so.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "kernel-pod",
     "operator",
     "gateway",
     "broker",
     "cli",
+    "crds",
     "crates/control",
     "crates/service",
     "crates/store",
