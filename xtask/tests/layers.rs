@@ -8,7 +8,7 @@ use std::{
 };
 
 /// The crates of which that is so.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "kernel-pod",
     "operator",
     "gateway",
@@ -23,6 +23,7 @@ const CRATES: [&str; 15] = [
     "crates/protocol",
     "crates/kms",
     "crates/testkit",
+    "crates/engine",
     "crates/lifecycle",
 ];
 
