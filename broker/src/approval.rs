@@ -1,7 +1,7 @@
 //! When calls wait for a person.
 
 use cel::{Context, Program, Value as CelValue};
-use dormouse_crds::broker::{
+use dormouse_crds::approval::{
     APPROVAL_SECONDS_DEFAULT, APPROVAL_SECONDS_MAX, APPROVAL_WHEN_BYTES_MAX, Approval as ApprovalSpec, ApprovalRules, ApprovalWord,
 };
 use dormouse_protocol::broker::{Parked, WaitsFor};

@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use dormouse_crds::{
-    broker::{Offload, PREVIEW_CHARS_MAX, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec},
+    broker::{Offload, PREVIEW_CHARS_MAX, ToolBrokerSpec},
     service::{BODY_BYTES_MAX, Limits as LimitsSpec},
     sources::OpenApi,
+    tools::{TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec},
 };
 use dormouse_protocol::broker::{FETCH, ToolDescription};
 use serde_json::{Value, json};

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use dormouse_crds::{
-    broker::{TOOL_TIMEOUT_MS_DEFAULT, TOOL_TIMEOUT_MS_MAX},
     service::{BODY_BYTES_MAX, REQUEST_BYTES_MAX, Service as ServiceSpec},
+    tools::{TOOL_TIMEOUT_MS_DEFAULT, TOOL_TIMEOUT_MS_MAX},
 };
 use dormouse_service::{url, wire::Http};
 use reqwest::Method;

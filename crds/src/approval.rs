@@ -1,9 +1,66 @@
-//! ToolApproval: a call that waits for a person, so that `kubectl` lists and decides it.
+//! Calls that wait for a person: which ones do, and ToolApproval, so that `kubectl` lists and decides one.
 
 use serde::{Deserialize, Serialize};
 
+/// When a person has to agree to a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Approval {
+    /// Always or never.
+    Word(ApprovalWord),
+    /// By rules.
+    Rules(ApprovalRules),
+}
+
+/// The short forms of [`Approval`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ApprovalWord {
+    /// Calls are made at once.
+    Never,
+    /// Each call waits for a person.
+    Always,
+}
+
+/// The long form of [`Approval`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ApprovalRules {
+    /// A CEL expression over `args`: the call waits where it is true, or cannot be evaluated. Absent: always.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// Whether whoever agrees may change the arguments.
+    pub editable: bool,
+    /// How long the call waits, in seconds. Absent: [`APPROVAL_SECONDS_DEFAULT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_seconds: Option<u64>,
+}
+
+/// How long a call waits for a person if nothing else is said: a week.
+pub const APPROVAL_SECONDS_DEFAULT: u64 = 7 * 24 * 60 * 60;
+/// The longest that it may wait: ten years.
+pub const APPROVAL_SECONDS_MAX: u64 = 10 * 365 * 24 * 60 * 60;
+/// Bytes of an expression of [`ApprovalRules::when`].
+pub const APPROVAL_WHEN_BYTES_MAX: usize = 4 << 10;
+
+impl Default for Approval {
+    fn default() -> Self {
+        Self::Word(ApprovalWord::Never)
+    }
+}
+
+impl Approval {
+    /// Whether no call waits.
+    #[must_use]
+    pub fn is_never(&self) -> bool {
+        *self == Self::Word(ApprovalWord::Never)
+    }
+}
+
+/// The two forms have no type in common, which a structural schema cannot say; the broker checks the rest.
 #[cfg(feature = "kubernetes")]
-use crate::rules;
+pub(crate) fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"x-kubernetes-preserve-unknown-fields": true})
+}
 
 /// The call, and what somebody decides. The gateway makes it and removes it; a person writes `decision`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,7 +104,7 @@ pub struct ToolApprovalSpec {
     pub tool_name: String,
     /// The arguments, as the call has them; absent where they are too large for an object: `dormouse approvals` shows them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::any_value"))]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::schema::any_value"))]
     pub args: Option<serde_json::Value>,
     /// When it is too late, RFC 3339.
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 64)))]
@@ -63,7 +120,7 @@ pub struct ToolApprovalSpec {
     pub reason: Option<String>,
     /// Other arguments, where the call is `editable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::json_schema"))]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::schema::json_schema"))]
     pub arguments: Option<serde_json::Value>,
 }
 
@@ -104,4 +161,27 @@ pub enum ApprovalState {
     Decided,
     /// The decision was refused, for the reason in `message`.
     Refused,
+}
+
+/// What an API server refuses.
+#[cfg(feature = "kubernetes")]
+mod rules {
+    use serde_json::Value;
+
+    use crate::rules::{rule, rules};
+
+    pub(super) fn approval() -> Value {
+        rules([
+            rule(
+                "self.session == oldSelf.session && self.sessionUid == oldSelf.sessionUid && self.epoch == oldSelf.epoch && self.approvalId == oldSelf.approvalId && self.toolName == \
+                 oldSelf.toolName && self.expiresAt == oldSelf.expiresAt && self.editable == oldSelf.editable",
+                "a ToolApproval is about one call: write decision, reason and arguments, and leave the rest as it is",
+            ),
+            rule(
+                "!has(oldSelf.decision) || (has(self.decision) && self.decision == oldSelf.decision)",
+                "decision: it was decided, and the first decision stands",
+            ),
+            rule("!has(self.arguments) || self.editable", "arguments: those of this call may not be changed, it is not editable"),
+        ])
+    }
 }

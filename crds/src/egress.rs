@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::broker::Approval;
-#[cfg(feature = "kubernetes")]
-use crate::rules;
+use crate::approval::Approval;
 
 /// What a session wants to reach.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -67,7 +65,7 @@ pub struct BrokerEgressRule {
     pub private: bool,
     /// Whether a person has to agree to a request first: `Never`, `Always`, or `{when?, editable?, expiresSeconds?}`, whose `args` are the request.
     #[serde(default, skip_serializing_if = "Approval::is_never")]
-    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::approval"))]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::approval::schema"))]
     pub approval: Approval,
 }
 
@@ -85,4 +83,40 @@ fn default_methods() -> Vec<String> {
 
 fn default_paths() -> Vec<String> {
     vec!["/*".to_owned()]
+}
+
+/// What an API server refuses.
+#[cfg(feature = "kubernetes")]
+mod rules {
+    use serde_json::Value;
+
+    use crate::rules::{rule, rules};
+
+    /// What rules of sessions and of brokers have in common.
+    fn egress_rules() -> [(String, String); 3] {
+        [
+            rule(
+                "self.host.matches('^([*]|([*][.])?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?[.]?|[[][0-9A-Fa-f:.]+[]])(:([0-9]+|[*]))?$')",
+                "host: write a host name, an address, *.SUFFIX or *, and :PORT behind it if need be",
+            ),
+            rule(
+                "self.methods.all(m, m in ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])",
+                "methods: write some of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, in capitals",
+            ),
+            rule("self.paths.all(p, p.startsWith('/'))", "paths: write paths that begin with '/', such as /repos/*"),
+        ]
+    }
+
+    pub(super) fn egress() -> Value {
+        rules(egress_rules())
+    }
+
+    pub(super) fn broker_egress() -> Value {
+        let [host, methods, paths] = egress_rules();
+        let named = rule(
+            "!has(self.private) || !self.private || !self.host.matches('^[*](:.*)?$')",
+            "private: name the host; a rule for every host reaches public addresses only",
+        );
+        rules([host, methods, paths, named])
+    }
 }

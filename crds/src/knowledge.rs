@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "kubernetes")]
-use crate::rules;
 use crate::{
     KeyRef,
     service::{SecretHeader, Service},
@@ -65,5 +63,28 @@ impl Knowledge {
             !part.is_empty() && !part.starts_with('.') && part.bytes().all(fits)
         };
         self.prefix.as_ref().is_none_or(|prefix| prefix.split('/').all(plain))
+    }
+}
+
+/// What an API server refuses.
+#[cfg(feature = "kubernetes")]
+mod rules {
+    use serde_json::Value;
+
+    use crate::rules::{rule, rules};
+
+    pub(super) fn knowledge() -> Value {
+        rules([
+            rule(
+                "[has(self.configMapRef), has(self.prefix), has(self.urls) && self.urls.size() > 0].filter(it, it).size() == 1",
+                "a base of documents is in one place: write configMapRef, prefix or urls",
+            ),
+            rule(
+                "!has(self.prefix) || self.prefix.matches('^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$')",
+                "prefix: write names of letters, digits, '-', '_' and '.' that begin with no '.', with '/' between them",
+            ),
+            rule("!has(self.urls) || self.urls.all(u, u.matches('^https?://'))", "urls: write http:// or https:// URLs"),
+            rule("!has(self.secretHeaders) || has(self.urls)", "secretHeaders: only urls are asked for with headers"),
+        ])
     }
 }

@@ -16,9 +16,12 @@ pub mod quantity;
 pub mod quota;
 #[cfg(feature = "kubernetes")]
 mod rules;
+#[cfg(feature = "kubernetes")]
+mod schema;
 pub mod service;
 pub mod session;
 pub mod sources;
+pub mod tools;
 pub mod url;
 pub mod webhooks;
 #[cfg(feature = "kubernetes")]

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "kubernetes")]
-use crate::rules;
 use crate::service::{Auth, Limits, Service};
 
 /// Time that an answer may take if nothing else is said, in milliseconds.
@@ -147,6 +145,25 @@ fn default_max_tokens() -> u64 {
 
 fn default_timeout_ms() -> u64 {
     MODEL_TIMEOUT_MS_DEFAULT
+}
+
+/// What an API server refuses.
+#[cfg(feature = "kubernetes")]
+mod rules {
+    use serde_json::Value;
+
+    use super::MODEL_TOKENS_MAX;
+    use crate::{
+        rules::{between, rules},
+        tools::TOOL_TIMEOUT_MS_MAX,
+    };
+
+    pub(super) fn model() -> Value {
+        rules([
+            between("maxTokens", 1, MODEL_TOKENS_MAX, "tokens of an answer"),
+            between("timeoutMs", 1, TOOL_TIMEOUT_MS_MAX, "milliseconds; up to 10 minutes"),
+        ])
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "kubernetes")]
-use crate::rules;
 use crate::service::Auth;
 
 /// Packages that a session may allow.
@@ -72,6 +70,26 @@ impl<'a> Specifier<'a> {
         };
         let fits = plain(own) && before.is_none_or(plain) && (scope == 0) == before.is_none() && range.is_none_or(in_range);
         fits.then_some(Self { name, range })
+    }
+}
+
+/// What an API server refuses.
+#[cfg(feature = "kubernetes")]
+mod rules {
+    use serde_json::Value;
+
+    use crate::rules::{plain_url, rule, rules};
+
+    pub(super) fn modules() -> Value {
+        rules([rule(
+            "self.allow.all(m, m.matches('^(npm:)?(@[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)?[A-Za-z0-9_~-][A-Za-z0-9._~-]*(@[A-Za-z0-9 .^~<>=|*+_-]+)?$'))",
+            "modules.allow: write names of packages of npm, such as lodash, or npm:NAME@RANGE, such as npm:zod@^4",
+        )])
+    }
+
+    pub(super) fn registry() -> Value {
+        let message = "modules.registry: write the http:// or https:// URL of an npm registry, without user, password, query and fragment";
+        rules([plain_url("registry", "https?", message)])
     }
 }
 

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "kubernetes")]
-use crate::rules;
 use crate::{NameRef, condition::Condition, quantity::Quantity};
+
+/// Most pods of a pool, and of a broker.
+#[cfg(feature = "kubernetes")]
+pub(crate) const PODS_MAX: u64 = 1_000;
 
 /// Where a KMS has its Transit engine when nobody says otherwise.
 pub const KMS_MOUNT: &str = "transit";
@@ -250,4 +252,65 @@ pub struct StoredIn {
     /// Before every key.
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 512)))]
     pub prefix: String,
+}
+
+/// What an API server refuses.
+#[cfg(feature = "kubernetes")]
+mod rules {
+    use serde_json::Value;
+
+    use super::PODS_MAX;
+    use crate::rules::{between, plain_url, rule, rules};
+
+    /// Most live sessions of one pod.
+    const SLOTS_PER_POD_MAX: u64 = 100_000;
+    /// Sessions of a pool are where its status says: its spec must not name another place.
+    pub(super) const SAME_STORE: &str = "!has(oldSelf.status) || !has(oldSelf.status.storedIn) || (has(self.spec.storage) \
+        ? self.spec.storage.bucket == oldSelf.status.storedIn.bucket && self.spec.storage.prefix == oldSelf.status.storedIn.prefix \
+        : !has(oldSelf.spec.storage))";
+    /// What to do instead.
+    pub(super) const SAME_STORE_MESSAGE: &str = "storage: sessions of this pool are stored in the bucket and under the prefix of status.storedIn, and \
+        would not be found elsewhere: leave both as they are, make another pool, or delete the pool's sessions first";
+
+    pub(super) fn pool() -> Value {
+        rules([
+            between("slotsPerPod", 1, SLOTS_PER_POD_MAX, "live sessions"),
+            between("maxPods", 1, PODS_MAX, "pods"),
+            rule("self.minPods <= self.maxPods", "minPods is greater than maxPods: write a minPods of at most maxPods"),
+            rule("self.warmPods <= self.maxPods", "warmPods is greater than maxPods: write a warmPods of at most maxPods"),
+        ])
+    }
+
+    pub(super) fn storage() -> Value {
+        rules([
+            plain_url(
+                "endpoint",
+                "https?",
+                "endpoint: write the URL of the object store, without user and query, such as https://s3.example",
+            ),
+            rule("self.bucket.size() >= 3", "bucket: write the name of a bucket, at least 3 characters"),
+            rule(
+                "self.prefix == '' || (self.prefix.endsWith('/') && !self.prefix.startsWith('/'))",
+                "prefix: write nothing, or a prefix that ends in '/' and does not begin with it",
+            ),
+        ])
+    }
+
+    pub(super) fn encryption() -> Value {
+        rules([rule(
+            "has(self.keySecretRef) || has(self.kms)",
+            "encryption needs its keys: write keySecretRef: {name: …}, kms: {…}, or both",
+        )])
+    }
+
+    pub(super) fn kms() -> Value {
+        rules([
+            plain_url("url", "https", "url: write the https:// URL of the KMS, without user and query, such as https://vault.example:8200"),
+            rule(
+                "self.mount.matches('^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$')",
+                "mount: write the path of the Transit engine, without '/' at its ends, such as transit",
+            ),
+            rule("self.key.matches('^[A-Za-z0-9_-][A-Za-z0-9._-]*$')", "key: write the name of a key: letters, digits, '-', '_' and '.'"),
+        ])
+    }
 }

@@ -4,8 +4,6 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use crate::condition::Condition;
-#[cfg(feature = "kubernetes")]
-use crate::rules;
 
 /// Limits of a namespace, of which each holds where there are several quotas; in the status, what is used of them. Absent: not limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -97,6 +95,23 @@ pub struct KernelQuotaStatus {
     /// When that was, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
+}
+
+/// What an API server refuses.
+#[cfg(feature = "kubernetes")]
+mod rules {
+    use serde_json::Value;
+
+    use crate::rules::{rule, rules};
+
+    pub(super) fn quota() -> Value {
+        let fields = ["sessions", "liveHeapBytes", "storedBytes", "evalsPerSecond", "cpuSecondsPerHour", "egressBytesPerDay"];
+        let any = fields.map(|field| format!("has(self.{field})")).join(" || ");
+        rules([rule(
+            &any,
+            "a quota limits something: write one of sessions, liveHeapBytes, storedBytes, evalsPerSecond, cpuSecondsPerHour, egressBytesPerDay",
+        )])
+    }
 }
 
 #[cfg(test)]

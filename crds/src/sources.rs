@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "kubernetes")]
-use crate::rules;
 use crate::{
     KeyRef,
-    broker::{Approval, TOOL_TIMEOUT_MS_DEFAULT},
+    approval::Approval,
     service::{Auth, Limits, SecretHeader, Service},
+    tools::TOOL_TIMEOUT_MS_DEFAULT,
 };
 
 /// An OpenAPI document, 3.0 or 3.1: each of its operations that the service allows is a tool.
@@ -29,7 +28,7 @@ pub struct OpenApi {
     pub include: Vec<String>,
     /// Whether a person has to agree to a call first, as of a tool.
     #[serde(default, skip_serializing_if = "Approval::is_never")]
-    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::approval"))]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::approval::schema"))]
     pub approval: Approval,
     /// Milliseconds that a call may take.
     #[serde(default = "default_timeout_ms")]
@@ -67,7 +66,7 @@ pub struct McpServer {
     pub resources: bool,
     /// Whether a person has to agree to a call first, as of a tool.
     #[serde(default, skip_serializing_if = "Approval::is_never")]
-    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::approval"))]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::approval::schema"))]
     pub approval: Approval,
     /// How many calls there may be.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
@@ -99,7 +98,7 @@ impl McpServer {
 pub struct DocumentSource {
     /// Here.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::json_schema"))]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::schema::json_schema"))]
     pub inline: Option<serde_json::Value>,
     /// In a ConfigMap of the namespace, as JSON or YAML; the key is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,4 +118,36 @@ fn all() -> Vec<String> {
 
 fn default_timeout_ms() -> u64 {
     TOOL_TIMEOUT_MS_DEFAULT
+}
+
+/// What an API server refuses.
+#[cfg(feature = "kubernetes")]
+mod rules {
+    use serde_json::Value;
+
+    use crate::{
+        rules::{between, plain_url, rule, rules},
+        tools::TOOL_TIMEOUT_MS_MAX,
+    };
+
+    pub(super) fn mcp_server() -> Value {
+        rules([
+            plain_url("url", "https?", "url: write an http:// or https:// URL, without user, password, query and fragment"),
+            between("timeoutMs", 1, TOOL_TIMEOUT_MS_MAX, "milliseconds; up to 10 minutes"),
+        ])
+    }
+
+    pub(super) fn document() -> Value {
+        rules([
+            rule(
+                "[has(self.inline), has(self.configMapRef), has(self.url)].filter(it, it).size() == 1",
+                "document: write one of inline, configMapRef and url",
+            ),
+            rule(
+                "!has(self.configMapRef) || has(self.configMapRef.key)",
+                "configMapRef needs a key: write the key of the ConfigMap that holds the document",
+            ),
+            rule("!has(self.url) || self.url.matches('^https?://')", "url: write an http:// or https:// URL"),
+        ])
+    }
 }

@@ -1,17 +1,41 @@
-//! Who is told of what happens in a ToolBroker's sessions.
+//! URLs of a tenant that take signed messages: calls of tools, and who is told of what happens in a ToolBroker's sessions.
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "kubernetes")]
-use crate::rules;
 use crate::{
     KeyRef,
-    broker::Webhook,
-    service::{SecretHeader, Service},
+    service::{Auth, AuthType, SecretHeader, Service},
 };
 
 /// Headers of its own that a URL may be sent.
 pub const HOOK_HEADERS_MAX: usize = 8;
+
+/// A URL of the tenant that takes signed messages, as Standard Webhooks has them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::webhook())))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Webhook {
+    /// `http` or `https` URL.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 2048)))]
+    pub url: String,
+    /// Where the signing secret is, `whsec_…`; the key is needed.
+    pub secret_ref: KeyRef,
+}
+
+impl Webhook {
+    /// The service of this name that it is, and the path there.
+    #[must_use]
+    pub fn service(&self, name: &str) -> Option<(Service, String)> {
+        let rest = self.url.find("://").map_or(0, |at| at + 3);
+        let end = self.url.get(rest..)?.find('/').map_or(self.url.len(), |at| rest + at);
+        let (base_url, path) = self.url.split_at(end);
+        let auth = Auth { type_: AuthType::Webhook, secret_ref: Some(self.secret_ref.clone()), ..Auth::default() };
+        let path = if path.is_empty() { "/" } else { path };
+        let service = Service { auth, allowed_methods: vec!["POST".to_owned()], ..Service::at(name, base_url) };
+        Some((service, path.to_owned()))
+    }
+}
 
 /// A URL of the tenant that is told of events, with messages signed as Standard Webhooks 1.0.0 has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,5 +129,44 @@ impl EventKind {
             Self::SessionExpired => "session_expired",
             Self::SessionDeleted => "session_deleted",
         }
+    }
+}
+
+/// What an API server refuses.
+#[cfg(feature = "kubernetes")]
+mod rules {
+    use serde_json::Value;
+
+    use crate::{
+        rules::{plain_url, rule, rules},
+        service::RESERVED_HEADERS,
+    };
+
+    pub(super) fn webhook() -> Value {
+        rules([
+            plain_url("url", "https?", "url: write an http:// or https:// URL, without user, password, query and fragment"),
+            rule("has(self.secretRef.key)", "secretRef needs a key: write the key of the Secret that holds the signing secret"),
+        ])
+    }
+
+    pub(super) fn event_hook() -> Value {
+        let Value::Array(mut all) = webhook() else { return Value::Null };
+        let reserved = RESERVED_HEADERS.map(|name| format!("'{name}'")).join(", ");
+        let headers = rules([
+            rule(
+                "!has(self.secretHeaders) || self.secretHeaders.all(header, has(header.secretRef.key))",
+                "secretHeaders: each needs secretRef.key: write the key of the Secret that holds the header's value",
+            ),
+            (
+                format!(
+                    "!has(self.secretHeaders) || self.secretHeaders.all(header, header.name.matches('^[A-Za-z0-9-]+$') && \
+                     !(header.name.lowerAscii() in [{reserved}]))"
+                ),
+                "secretHeaders: a name has letters, digits and '-', and is none that carries or signs the message itself: write Authorization or one of your own"
+                    .to_owned(),
+            ),
+        ]);
+        all.extend(headers.as_array().cloned().unwrap_or_default());
+        Value::Array(all)
     }
 }

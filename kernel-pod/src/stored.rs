@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dormouse_crds::session::SnapshotStatus;
 use dormouse_lifecycle::acquire::{CorruptHead, acquire};
-use dormouse_lifecycle::checkpoint::CheckpointRef;
+use dormouse_lifecycle::head::CheckpointRef;
 use dormouse_lifecycle::log::{Entries, Log, LogRef};
 use dormouse_lifecycle::{Acquire, Head, SessionKey, recover};
 use dormouse_protocol::ApiError;

@@ -8,12 +8,13 @@ use std::{
 };
 
 /// The crates of which that is so.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 16] = [
     "kernel-pod",
     "operator",
     "gateway",
     "broker",
     "cli",
+    "crds",
     "crates/control",
     "crates/service",
     "crates/store",
@@ -22,6 +23,8 @@ const CRATES: [&str; 13] = [
     "crates/protocol",
     "crates/kms",
     "crates/testkit",
+    "crates/engine",
+    "crates/lifecycle",
 ];
 
 /// The room of each name behind `crate::`.

@@ -1,6 +1,9 @@
 //! A tool whose calls runners make, as its spec has it.
 
-use dormouse_crds::broker::{APPROVAL_SECONDS_MAX, Runner, Tool};
+use dormouse_crds::{
+    approval::APPROVAL_SECONDS_MAX,
+    tools::{Runner, Tool},
+};
 use dormouse_protocol::broker::ToolDescription;
 use jsonschema::Validator;
 use serde_json::json;

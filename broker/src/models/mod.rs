@@ -8,8 +8,8 @@ pub(crate) mod spoken;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use dormouse_crds::broker::TOOL_TIMEOUT_MS_MAX;
 use dormouse_crds::models::{Amount, MODEL_TOKENS_MAX, Model as ModelSpec, ModelApi};
+use dormouse_crds::tools::TOOL_TIMEOUT_MS_MAX;
 use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
 use dormouse_service::wire::Http;
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dormouse_crds::broker::TOOL_TIMEOUT_MS_MAX;
 use dormouse_crds::sources::McpServer as McpServerSpec;
+use dormouse_crds::tools::TOOL_TIMEOUT_MS_MAX;
 use dormouse_protocol::{ApiError, broker::ToolCall};
 use dormouse_service::wire::Http;
 use jsonschema::Validator;

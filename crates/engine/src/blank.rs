@@ -1,16 +1,39 @@
-//! An instance before it is anybody's: made ahead, while it is not known yet what it will be.
+//! How instances are made. One is blank before it is anybody's: made ahead, while it is not known yet what it will be.
 
-use crate::{Engine, EngineError, Image, Instance, PAGE_BYTES};
+use crate::{Engine, EngineError, Image, Instance, PAGE_BYTES, Settings};
+
+impl Engine {
+    /// A fresh session: a mapping of the base image.
+    ///
+    /// # Errors
+    /// [`EngineError::Create`] when the process has no room for one more.
+    pub fn create(&self, settings: &Settings) -> Result<Instance, EngineError> {
+        self.blank(settings).map(Blank::fresh)
+    }
+
+    /// A session as it was when `image` was taken: see [`Blank::restore`].
+    ///
+    /// # Errors
+    /// As for that and [`Self::create`].
+    pub async fn restore(&self, image: &Image, settings: &Settings) -> Result<Instance, EngineError> {
+        self.check(image)?;
+        self.blank(settings)?.restore(image).await
+    }
+
+    /// An instance that may become either.
+    ///
+    /// # Errors
+    /// As for [`Self::create`].
+    pub fn blank(&self, settings: &Settings) -> Result<Blank, EngineError> {
+        Instance::new(self, settings).map(Blank)
+    }
+}
 
 /// An instance that has run nothing.
 #[derive(Debug)]
 pub struct Blank(Instance);
 
 impl Blank {
-    pub(crate) fn new(instance: Instance) -> Self {
-        Self(instance)
-    }
-
     /// The engine that it is an instance of.
     #[must_use]
     pub fn engine(&self) -> &Engine {

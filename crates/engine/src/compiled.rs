@@ -1,16 +1,14 @@
 //! The configuration of wasmtime, and `engine.wasm` as native code.
 
-use std::{
-    fs::DirBuilder,
-    io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
-    path::Path,
-};
+use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt as _, path::Path};
 
 use sha2::{Digest as _, Sha256};
 use wasmtime::{Config, Engine, Module, OptLevel};
 
-use crate::{EngineError, vault::Vault};
+use crate::{
+    EngineError,
+    vault::{Vault, nobody_elses},
+};
 
 /// A build of `engine.wasm`.
 pub(crate) struct Wasm<'a> {
@@ -106,21 +104,4 @@ fn load_cached(engine: &Engine, vault: &Vault, file: &Path) -> Option<Module> {
     #[expect(unsafe_code, reason = "loading compiled code is the purpose of the cache")]
     let loaded = unsafe { Module::deserialize(engine, &code) };
     loaded.ok()
-}
-
-/// Refuses what another user than root owns or could write.
-pub(crate) fn nobody_elses(path: &Path) -> Result<(), EngineError> {
-    let refuse = |why: String| EngineError::Load(format!("{} is not trusted as a place for compiled code: {why}", path.display()));
-    let found = std::fs::symlink_metadata(path).map_err(|error| refuse(error.to_string()))?;
-    let us = rustix::process::geteuid().as_raw();
-    if found.file_type().is_symlink() {
-        return Err(refuse("it is a symbolic link".to_owned()));
-    }
-    if found.uid() != us && found.uid() != 0 {
-        return Err(refuse(format!("it belongs to user {}, not to {us} or root", found.uid())));
-    }
-    if found.mode() & 0o022 != 0 {
-        return Err(refuse("others may write it; chmod go-w".to_owned()));
-    }
-    Ok(())
 }

@@ -1,19 +1,16 @@
-//! The compiled engine, and how instances are made.
+//! The compiled engine, and what it makes an instance of.
 
 use std::{future::Future, path::PathBuf, pin::pin, sync::Arc, task};
 
-use wasmtime::{Caller, Extern, ExternType, InstancePre, Linker, Module, ModuleExport, Mutability, Store, StoreLimitsBuilder, Val};
+use wasmtime::{Extern, ExternType, InstancePre, Memory, Module, ModuleExport, Mutability, Store, StoreLimitsBuilder, Val};
 
 use crate::{
-    EngineError, Globals, Growth, HostState, Image, Instance, PAGE_BYTES, Page,
-    blank::Blank,
+    EngineError, Globals, Growth, HostState, Image, PAGE_BYTES, Page, Settings,
     compiled::{self, Wasm},
     growth::Limits,
     host::Host,
-    instance::Parts,
-    message::Kind,
-    slice::SliceEnd,
-    track::{Base, Tracker},
+    imports,
+    tracking::Base,
 };
 
 /// Linear memory beyond base image and heap limit, in bytes: fragmentation, the stack, a turn's input.
@@ -68,24 +65,6 @@ impl std::fmt::Display for EngineDigest {
     }
 }
 
-/// What an instance is made with. Not part of its state: a restore gives it anew.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
-    /// Limit of the JavaScript heap in bytes.
-    pub heap_bytes: u64,
-    /// Seeded time and entropy; `None` for the real ones.
-    pub determinism: Option<Determinism>,
-}
-
-/// The seed of a deterministic session.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Determinism {
-    /// Seed of every random value.
-    pub seed: u64,
-    /// The clock's first reading in milliseconds since 1970; it advances 1 ms a tick.
-    pub epoch_ms: f64,
-}
-
 /// The compiled engine. Cloning shares it.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
@@ -123,6 +102,17 @@ impl Exports {
             globals: names.map(|name| export(&name).map(|index| (name, index))).collect::<Result<_, _>>()?,
         })
     }
+}
+
+/// The module, instantiated: what becomes an [`Instance`](crate::Instance), and has run nothing.
+pub(crate) struct Instantiated {
+    pub(crate) store: Store<Host>,
+    pub(crate) instance: wasmtime::Instance,
+    pub(crate) memory: Memory,
+    pub(crate) globals: MutableGlobals,
+    /// Limit of the JavaScript heap in bytes.
+    pub(crate) heap_limit: u64,
+    pub(crate) memory_bytes_max: usize,
 }
 
 impl std::fmt::Debug for Engine {
@@ -165,7 +155,7 @@ impl Engine {
         let wasmtime = wasmtime::Engine::new(&compiled::config()).map_err(load)?;
         let module = compiled::module(&wasmtime, wasm, &digest, options.cache_dir.as_deref())?;
         let exports = Exports::of(&module)?;
-        let pre = linker(&wasmtime).and_then(|linker| linker.instantiate_pre(&module)).map_err(load)?;
+        let pre = imports::linker(&wasmtime).and_then(|linker| linker.instantiate_pre(&module)).map_err(load)?;
         let mut store = Store::new(&wasmtime, Host::new(None, Limits::new(StoreLimitsBuilder::new().build(), None), HostState::default()));
         let instance = now(pre.instantiate_async(&mut store))?.map_err(load)?;
         let memory = memory(&instance, &mut store, &exports)?;
@@ -181,48 +171,26 @@ impl Engine {
         &self.0.digest
     }
 
-    /// A fresh session: a mapping of the base image.
+    /// Instantiates the module.
     ///
     /// # Errors
     /// [`EngineError::Create`] when the process has no room for one more.
-    pub fn create(&self, settings: &Settings) -> Result<Instance, EngineError> {
-        self.blank(settings).map(Blank::fresh)
-    }
-
-    /// A session as it was when `image` was taken: see [`Blank::restore`].
-    ///
-    /// # Errors
-    /// As for that and [`Self::create`].
-    pub async fn restore(&self, image: &Image, settings: &Settings) -> Result<Instance, EngineError> {
-        self.check(image)?;
-        self.blank(settings)?.restore(image).await
-    }
-
-    /// An instance that may become either.
-    ///
-    /// # Errors
-    /// As for [`Self::create`].
-    pub fn blank(&self, settings: &Settings) -> Result<Blank, EngineError> {
+    pub(crate) fn instantiate(&self, settings: &Settings) -> Result<Instantiated, EngineError> {
         let create = |error: wasmtime::Error| EngineError::Create(format!("{error:#}"));
         let inner = &self.0;
-        let heap_bytes = settings.heap_bytes.min(HEAP_BYTES_MAX);
+        let heap_limit = settings.heap_bytes.min(HEAP_BYTES_MAX);
         let memory_bytes =
-            ((inner.base.pages() * PAGE_BYTES) as u64 + heap_bytes + heap_bytes / 4 + MEMORY_SLACK_BYTES).min(u64::from(u32::MAX));
-        let limits = StoreLimitsBuilder::new().memory_size(usize::try_from(memory_bytes).unwrap_or(usize::MAX)).build();
+            ((inner.base.pages() * PAGE_BYTES) as u64 + heap_limit + heap_limit / 4 + MEMORY_SLACK_BYTES).min(u64::from(u32::MAX));
+        let memory_bytes_max = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
+        let limits = StoreLimitsBuilder::new().memory_size(memory_bytes_max).build();
         let limits = Limits::new(limits, inner.growth.clone());
         let mut store = Store::new(&inner.wasmtime, Host::new(settings.determinism, limits, HostState::default()));
         store.limiter(|host| &mut host.limits);
         let instance = now(inner.pre.instantiate_async(&mut store))?.map_err(create)?;
         let memory = memory(&instance, &mut store, &inner.exports)?;
         store.data_mut().memory = Some(memory);
-        let parts = Parts {
-            engine: self.clone(),
-            globals: mutable_globals(&instance, &mut store, &inner.exports),
-            heap_limit: heap_bytes,
-            memory_bytes_max: usize::try_from(memory_bytes).unwrap_or(usize::MAX),
-            tracker: Tracker::new(),
-        };
-        Instance::new(store, &instance, memory, parts).map(Blank::new)
+        let globals = mutable_globals(&instance, &mut store, &inner.exports);
+        Ok(Instantiated { store, instance, memory, globals, heap_limit, memory_bytes_max })
     }
 
     /// What lies in memory where a page is stored as this difference to the base image: for whoever looks at what is stored.
@@ -231,6 +199,10 @@ impl Engine {
         self.0.base.content(number, difference)
     }
 
+    /// Whether an image can be one of this engine.
+    ///
+    /// # Errors
+    /// [`EngineError::Image`] when it cannot.
     pub(crate) fn check(&self, image: &Image) -> Result<(), EngineError> {
         let invalid = |why: &str| Err(EngineError::Image(why.to_owned()));
         let base_pages = self.0.base.pages();
@@ -260,7 +232,7 @@ impl Engine {
     }
 }
 
-fn memory(instance: &wasmtime::Instance, store: &mut Store<Host>, exports: &Exports) -> Result<wasmtime::Memory, EngineError> {
+fn memory(instance: &wasmtime::Instance, store: &mut Store<Host>, exports: &Exports) -> Result<Memory, EngineError> {
     let found = instance.get_module_export(&mut *store, &exports.memory).and_then(Extern::into_memory);
     found.ok_or_else(|| EngineError::Create("no memory".to_owned()))
 }
@@ -274,7 +246,7 @@ fn mutable_globals(instance: &wasmtime::Instance, store: &mut Store<Host>, expor
 }
 
 /// The values of globals, as raw bits.
-pub(crate) fn globals(globals: &MutableGlobals, store: &mut Store<Host>) -> Result<Globals, EngineError> {
+fn globals(globals: &MutableGlobals, store: &mut Store<Host>) -> Result<Globals, EngineError> {
     globals.iter().map(|(name, global)| Ok((name.clone(), raw_bits(name, *global, store)?))).collect()
 }
 
@@ -286,70 +258,6 @@ pub(crate) fn raw_bits(name: &str, global: wasmtime::Global, store: &mut Store<H
         #[expect(clippy::cast_sign_loss, reason = "raw bits")]
         Val::I64(value) => Ok(value as u64),
         _ => Err(EngineError::Load(format!("the global {name} is no integer"))),
-    }
-}
-
-/// The imports of `engine.wasm`.
-fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Host>> {
-    let mut linker = Linker::new(engine);
-    linker.func_wrap("env", "__rquickjs_host_now_us", |caller: Caller<'_, Host>| caller.data().now_ms() * 1000.0)?;
-    linker.func_wrap("host", "stopped", |caller: Caller<'_, Host>| i32::from(caller.data().stop.is_some()))?;
-    linker.func_wrap("host", "input", |mut caller: Caller<'_, Host>, at: u32, len: u32| -> wasmtime::Result<()> {
-        let input = caller.data_mut().take_input();
-        let to = guest(&mut caller, at, len)?;
-        if to.len() != input.len() {
-            return Err(wasmtime::Error::msg("the guest asked for an input of another size"));
-        }
-        to.copy_from_slice(&input);
-        Ok(())
-    })?;
-    linker.func_wrap("host", "entropy", |mut caller: Caller<'_, Host>, at: u32, len: u32| -> wasmtime::Result<()> {
-        let mut bytes = vec![0; guest(&mut caller, at, len)?.len()];
-        caller.data_mut().entropy(&mut bytes);
-        guest(&mut caller, at, len)?.copy_from_slice(&bytes);
-        Ok(())
-    })?;
-    linker.func_wrap("host", "emit", |mut caller: Caller<'_, Host>, kind: i32, at: u32, len: u32| -> wasmtime::Result<i32> {
-        let kind = Kind::from_number(kind).ok_or_else(|| wasmtime::Error::msg("a message of an unknown kind"))?;
-        let bytes = guest(&mut caller, at, len)?.to_vec();
-        Ok(i32::from(!caller.data_mut().told(kind, &bytes)))
-    })?;
-    linker.func_wrap_async("host", "interrupt", |mut caller: Caller<'_, Host>, (): ()| {
-        Box::new(async move {
-            let stop = caller.data_mut().tick();
-            let_others_run(&mut caller).await;
-            i32::from(stop)
-        })
-    })?;
-    linker.func_wrap_async("host", "poll", |mut caller: Caller<'_, Host>, (): ()| {
-        Box::new(async move {
-            if caller.data_mut().overran() {
-                return Err(wasmtime::Error::msg("the turn is over its time"));
-            }
-            let_others_run(&mut caller).await;
-            Ok(())
-        })
-    })?;
-    crate::blobs::link(&mut linker)?;
-    Ok(linker)
-}
-
-/// A range of the guest's memory.
-pub(crate) fn guest<'a>(caller: &'a mut Caller<'_, Host>, at: u32, len: u32) -> wasmtime::Result<&'a mut [u8]> {
-    let memory = match caller.data().memory {
-        Some(memory) => memory,
-        None => caller.get_export("memory").and_then(Extern::into_memory).ok_or_else(|| wasmtime::Error::msg("no memory"))?,
-    };
-    let range = at as usize..at as usize + len as usize;
-    memory.data_mut(caller).get_mut(range).ok_or_else(|| wasmtime::Error::msg("the guest named memory that it does not have"))
-}
-
-/// Yields if the code has used its slice. The code stands at a poll: nothing is half done.
-async fn let_others_run(caller: &mut Caller<'_, Host>) {
-    if caller.data().slice_over() {
-        caller.data_mut().pause();
-        SliceEnd::default().await;
-        caller.data_mut().resume();
     }
 }
 

@@ -9,12 +9,11 @@ use std::{
 };
 
 use rand::RngCore as _;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use wasmtime::Memory;
 
 use crate::{
-    Budget, ConsoleLine, Determinism, Display, EngineErrorCode, Progress, Turn,
+    Budget, ConsoleLine, Determinism, Display, EngineErrorCode, HostState, Progress, Turn,
     blobs::Keeper,
     cpu_clock,
     growth::Limits,
@@ -39,22 +38,6 @@ const ESCAPED_BYTES_MAX: usize = 6;
 const FORMS_OF_SAID: usize = 6;
 /// What a word of progress takes from the output budget beside its note.
 const PROGRESS_BYTES: usize = 16;
-
-/// The host's part of a session's state. Travels with every image.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HostState {
-    /// Ticks in the session's life: the clock of a deterministic session.
-    pub ticks: u64,
-    /// Blocks drawn from the entropy stream of a deterministic session.
-    pub entropy_blocks: u64,
-    /// When the last cell began, in milliseconds of the session's clock.
-    pub cell_began_ms: f64,
-    /// File name of the last cell.
-    pub cell_filename: String,
-    /// Bytes in use in the JavaScript heap after the last turn.
-    pub heap_bytes: u64,
-}
 
 /// Interrupts running code from another task. Cloning shares it.
 #[derive(Debug, Clone, Default)]

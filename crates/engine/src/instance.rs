@@ -6,13 +6,12 @@ use wasmtime::{Extern, Memory, ModuleExport, Store, TypedFunc, WasmParams};
 
 use crate::{
     Blobs, Budget, CellEnd, CellError, CellSource, Delta, Engine, EngineError, EngineErrorCode, HostState, Image, InterruptHandle,
-    OpResult, Outlet, PAGE_BYTES, Page, Turn,
-    engine::{MutableGlobals, raw_bits},
+    OpResult, Outlet, PAGE_BYTES, Page, Settings, Turn,
+    engine::{Instantiated, MutableGlobals, raw_bits},
     host::{Host, Stop},
     message,
     slice::SliceEnd,
-    track::{Look, Tracker, ZERO},
-    tracking::Writes,
+    tracking::{Look, Tracker, Writes, ZERO},
 };
 
 /// Largest script or answer in bytes; the slack of linear memory has room for it twice.
@@ -35,15 +34,6 @@ type Eval = TypedFunc<(u32, u32, i32, i32, u32, i32), u32>;
 /// Parameters of the guest's `deliver`: operation, status, bytes, reseed, heap limit, operations that may wait.
 type Deliver = TypedFunc<(f64, i32, u32, i32, u32, i32), u32>;
 
-/// What an instance is made of besides its store.
-pub(crate) struct Parts {
-    pub(crate) engine: Engine,
-    pub(crate) globals: MutableGlobals,
-    pub(crate) heap_limit: u64,
-    pub(crate) memory_bytes_max: usize,
-    pub(crate) tracker: Tracker,
-}
-
 /// One session's heap. `Send`; its futures yield to the runtime while code runs. The future of a turn that is dropped before its end poisons the instance.
 pub struct Instance {
     store: Store<Host>,
@@ -52,7 +42,11 @@ pub struct Instance {
     eval: Eval,
     deliver: Deliver,
     abandon: TypedFunc<(i32, u32, i32), u32>,
-    parts: Parts,
+    engine: Engine,
+    globals: MutableGlobals,
+    heap_limit: u64,
+    memory_bytes_max: usize,
+    tracker: Tracker,
     poisoned: bool,
 }
 
@@ -63,18 +57,36 @@ impl std::fmt::Debug for Instance {
 }
 
 impl Instance {
-    pub(crate) fn new(mut store: Store<Host>, instance: &wasmtime::Instance, memory: Memory, parts: Parts) -> Result<Self, EngineError> {
-        let exports = parts.engine.exports();
-        let eval = function(&mut store, instance, &exports.eval)?;
-        let deliver = function(&mut store, instance, &exports.deliver)?;
-        let abandon = function(&mut store, instance, &exports.abandon)?;
-        let writes = Writes::of(&mut store, memory, parts.memory_bytes_max);
-        Ok(Self { eval, deliver, abandon, store, memory, writes, parts, poisoned: false })
+    /// One that has run nothing.
+    ///
+    /// # Errors
+    /// [`EngineError::Create`] when the process has no room for one more.
+    pub(crate) fn new(engine: &Engine, settings: &Settings) -> Result<Self, EngineError> {
+        let Instantiated { mut store, instance, memory, globals, heap_limit, memory_bytes_max } = engine.instantiate(settings)?;
+        let exports = engine.exports();
+        let eval = function(&mut store, &instance, &exports.eval)?;
+        let deliver = function(&mut store, &instance, &exports.deliver)?;
+        let abandon = function(&mut store, &instance, &exports.abandon)?;
+        let writes = Writes::of(&mut store, memory, memory_bytes_max);
+        Ok(Self {
+            store,
+            memory,
+            writes,
+            eval,
+            deliver,
+            abandon,
+            engine: engine.clone(),
+            globals,
+            heap_limit,
+            memory_bytes_max,
+            tracker: Tracker::new(),
+            poisoned: false,
+        })
     }
 
     /// Grows memory to `bytes`, if it has fewer.
     pub(crate) fn reach(&mut self, bytes: u64) -> Result<(), EngineError> {
-        if bytes > self.parts.memory_bytes_max as u64 {
+        if bytes > self.memory_bytes_max as u64 {
             return Err(EngineError::Image("the memory is larger than the heap limit allows".to_owned()));
         }
         let missing = bytes.saturating_sub(self.memory.data_size(&self.store) as u64) / self.memory.page_size(&self.store);
@@ -89,12 +101,12 @@ impl Instance {
         let pages: Vec<(&u32, &Page)> = pages.iter().collect();
         for (part, pages) in pages.chunks(PAGES_AT_ONCE).enumerate() {
             others_before(part).await;
-            let base = self.parts.engine.base();
+            let base = self.engine.base();
             let (memory, _) = self.memory.data_mut(&mut self.store).as_chunks_mut();
             for (number, page) in pages {
                 if let Some(to) = memory.get_mut(**number as usize) {
                     base.apply(**number as usize, page, to);
-                    self.parts.tracker.restored(base, **number, to);
+                    self.tracker.restored(base, **number, to);
                 }
             }
         }
@@ -165,7 +177,7 @@ impl Instance {
     /// The engine that runs this instance.
     #[must_use]
     pub fn engine(&self) -> &Engine {
-        &self.parts.engine
+        &self.engine
     }
 
     /// What changed since the last [`Self::mark_committed`], or since create or restore. Nothing of a poisoned instance. Others get their turns in
@@ -174,7 +186,7 @@ impl Instance {
         let pages = if self.poisoned { Vec::new() } else { self.changed().await };
         Delta {
             memory_pages: size(self.memory.data_size(&self.store) / PAGE_BYTES),
-            globals: self.parts.engine.globals().clone(),
+            globals: self.engine.globals().clone(),
             host: self.store.data().state.clone(),
             pages,
         }
@@ -185,19 +197,19 @@ impl Instance {
         let mut look = Look::default();
         for (part, suspects) in suspects.chunks(PAGES_AT_ONCE).enumerate() {
             others_before(part).await;
-            self.parts.tracker.look(&mut look, self.parts.engine.base(), self.memory.data(&self.store), suspects);
+            self.tracker.look(&mut look, self.engine.base(), self.memory.data(&self.store), suspects);
         }
-        self.parts.tracker.looked(look)
+        self.tracker.looked(look)
     }
 
     /// The state of the last [`Self::delta`] is stored now: the next delta is relative to it.
     pub fn mark_committed(&mut self) {
-        self.parts.tracker.commit();
+        self.tracker.commit();
         if self.poisoned {
             return;
         }
         // The dead stack is cleared outside of turns.
-        self.writes.committed(self.parts.tracker.committed_pages(), self.memory.data_size(&self.store), self.stack_bytes());
+        self.writes.committed(self.tracker.committed_pages(), self.memory.data_size(&self.store), self.stack_bytes());
     }
 
     /// Gives back to the system what the instance holds and does not need: pages that are as in the base image again, the dead stack among them. They
@@ -209,7 +221,7 @@ impl Instance {
         }
         let memory = self.memory.data(&self.store);
         let Some(own) = self.writes.own(memory.len() / PAGE_BYTES) else { return 0 };
-        let unused = self.parts.tracker.unused(self.parts.engine.base(), memory, own.into_iter());
+        let unused = self.tracker.unused(self.engine.base(), memory, own.into_iter());
         for run in runs(&unused) {
             self.writes.give_back(run);
         }
@@ -223,9 +235,9 @@ impl Instance {
         let mut pages = BTreeMap::new();
         for (part, ever) in ever.chunks(PAGES_AT_ONCE).enumerate() {
             others_before(part).await;
-            pages.extend(self.parts.engine.base().differing(self.memory.data(&self.store), ever));
+            pages.extend(self.engine.base().differing(self.memory.data(&self.store), ever));
         }
-        Image { memory_pages: size(all), globals: self.parts.engine.globals().clone(), host: self.store.data().state.clone(), pages }
+        Image { memory_pages: size(all), globals: self.engine.globals().clone(), host: self.store.data().state.clone(), pages }
     }
 
     /// Bytes in use in the JavaScript heap after the last turn; 0 before the first.
@@ -269,7 +281,7 @@ impl Instance {
         if std::mem::replace(&mut self.poisoned, true) {
             return Err(EngineError::Poisoned);
         }
-        let heap = u32::try_from(self.parts.heap_limit).unwrap_or(u32::MAX);
+        let heap = u32::try_from(self.heap_limit).unwrap_or(u32::MAX);
         let host = self.store.data_mut();
         host.begin(budget, input);
         Ok((i32::from(!host.deterministic()), heap, i32::try_from(budget.pending_operations).unwrap_or(i32::MAX)))
@@ -277,7 +289,7 @@ impl Instance {
 
     /// The stack lies first in memory and grows down, so at a boundary everything below its pointer is dead.
     fn stack_bytes(&self) -> usize {
-        self.parts.engine.globals().get(STACK_POINTER).and_then(|top| usize::try_from(*top).ok()).unwrap_or(0)
+        self.engine.globals().get(STACK_POINTER).and_then(|top| usize::try_from(*top).ok()).unwrap_or(0)
     }
 
     /// As zeros the dead stack costs no page.
@@ -299,8 +311,8 @@ impl Instance {
         if let Some(fault) = self.store.data_mut().fault.take() {
             return Err(EngineError::Protocol(fault));
         }
-        for (name, global) in &self.parts.globals {
-            if Some(&raw_bits(name, *global, &mut self.store)?) != self.parts.engine.globals().get(name) {
+        for (name, global) in &self.globals {
+            if Some(&raw_bits(name, *global, &mut self.store)?) != self.engine.globals().get(name) {
                 return Err(EngineError::Protocol("a turn ended with something left on the stack".to_owned()));
             }
         }

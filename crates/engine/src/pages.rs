@@ -1,8 +1,8 @@
-//! Memory as pages: what a commit stores and a restore lays back.
+//! A session's state as a commit stores it and a restore lays it back: memory as pages, and what the host knows beside it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::HostState;
+use serde::{Deserialize, Serialize};
 
 /// Size of a [`Page`] in bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -15,6 +15,22 @@ pub type Globals = BTreeMap<String, u64>;
 /// Much of what a session changes are a few words of a page, so this compresses far better than the page, and stands for it as long as the
 /// engine is the same.
 pub type Page = Arc<[u8; PAGE_BYTES]>;
+
+/// The host's part of a session's state. Travels with every image.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostState {
+    /// Ticks in the session's life: the clock of a deterministic session.
+    pub ticks: u64,
+    /// Blocks drawn from the entropy stream of a deterministic session.
+    pub entropy_blocks: u64,
+    /// When the last cell began, in milliseconds of the session's clock.
+    pub cell_began_ms: f64,
+    /// File name of the last cell.
+    pub cell_filename: String,
+    /// Bytes in use in the JavaScript heap after the last turn.
+    pub heap_bytes: u64,
+}
 
 /// What changed since the last [`crate::Instance::mark_committed`].
 #[derive(Debug, Clone, PartialEq)]

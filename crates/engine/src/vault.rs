@@ -3,7 +3,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -11,7 +11,7 @@ use std::{
 use aws_lc_rs::hmac;
 use rand::RngCore as _;
 
-use crate::compiled::nobody_elses;
+use crate::EngineError;
 
 /// Bytes of the key, and of a hash.
 const HASH_BYTES: usize = 32;
@@ -93,6 +93,23 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
 
 fn unless_missing<T: Default>(error: io::Error) -> io::Result<T> {
     if error.kind() == io::ErrorKind::NotFound { Ok(T::default()) } else { Err(error) }
+}
+
+/// Refuses what another user than root owns or could write.
+pub(crate) fn nobody_elses(path: &Path) -> Result<(), EngineError> {
+    let refuse = |why: String| EngineError::Load(format!("{} is not trusted as a place for compiled code: {why}", path.display()));
+    let found = std::fs::symlink_metadata(path).map_err(|error| refuse(error.to_string()))?;
+    let us = rustix::process::geteuid().as_raw();
+    if found.file_type().is_symlink() {
+        return Err(refuse("it is a symbolic link".to_owned()));
+    }
+    if found.uid() != us && found.uid() != 0 {
+        return Err(refuse(format!("it belongs to user {}, not to {us} or root", found.uid())));
+    }
+    if found.mode() & 0o022 != 0 {
+        return Err(refuse("others may write it; chmod go-w".to_owned()));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ mod tests {
     }
 
     fn stored(epoch: u64, change: impl FnOnce(&mut Head)) -> Option<(Result<Head, HeadError>, String)> {
-        let mut head = crate::sweep::empty(&session());
+        let mut head = Head::empty(&session());
         head.tombstone = false;
         head.epoch = epoch;
         change(&mut head);

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{SessionKey, checkpoint::CheckpointRef, compression};
+use crate::{SessionKey, compression};
 
 /// Bytes of content in one piece: what a read of any part of it costs.
 pub const PIECE_BYTES: usize = 1 << 20;
@@ -243,9 +243,9 @@ impl Blobs {
         self.table.values().map(Blob::bytes).fold(0, u64::saturating_add)
     }
 
-    /// What the commit after `self`, of sequence `last`, says when the session has `table` then and these checkpoints.
+    /// What the commit after `self`, of sequence `last`, says when the session has `table` then and checkpoints of these ids.
     #[must_use]
-    pub(crate) fn next(&self, last: u64, table: Table, checkpoints: &[CheckpointRef]) -> Self {
+    pub(crate) fn next(&self, last: u64, table: Table, checkpoints: &[u64]) -> Self {
         if self.is_empty() && table.is_empty() {
             return Self::default();
         }
@@ -256,26 +256,26 @@ impl Blobs {
         Self { kept: needed(all, checkpoints), table }
     }
 
-    /// What would be kept if the present contents belonged to the past, and `checkpoints` were all that is listed besides.
+    /// What would be kept if the present contents belonged to the past, and `checkpoints` were the ids of all that is listed besides.
     #[must_use]
-    pub(crate) fn kept_for(&self, checkpoints: &[CheckpointRef]) -> usize {
+    pub(crate) fn kept_for(&self, checkpoints: &[u64]) -> usize {
         let present = self.table.values().map(|blob| blob.extents.len()).sum::<usize>();
         needed(self.kept.iter().cloned(), checkpoints).len().saturating_add(present)
     }
 
-    /// For a head that stands in for a lost one: what checkpoint `id`, whose table this is, needs.
-    pub(crate) fn keep_for(&mut self, table: &Table, id: u64, checkpoints: &[CheckpointRef]) {
+    /// For a head that stands in for a lost one: what checkpoint `id`, whose table this is, needs. `checkpoints` are the ids of all.
+    pub(crate) fn keep_for(&mut self, table: &Table, id: u64, checkpoints: &[u64]) {
         let found = table.values().flat_map(|blob| &blob.extents).map(|extent| Kept { extent: extent.clone(), last: id });
         self.kept = needed(std::mem::take(&mut self.kept).into_iter().chain(found), checkpoints);
     }
 }
 
-/// Those of `all` that a checkpoint may need, each once.
-fn needed(all: impl Iterator<Item = Kept>, checkpoints: &[CheckpointRef]) -> Vec<Kept> {
+/// Those of `all` that a checkpoint of one of these ids may need, each once.
+fn needed(all: impl Iterator<Item = Kept>, checkpoints: &[u64]) -> Vec<Kept> {
     let mut longest: BTreeMap<((u64, u64), String), Kept> = BTreeMap::new();
     for kept in all {
         let span = kept.extent.version.1..=kept.last;
-        if !checkpoints.iter().any(|it| span.contains(&it.id)) {
+        if !checkpoints.iter().any(|id| span.contains(id)) {
             continue;
         }
         let entry = longest.entry((kept.extent.version, kept.extent.id.clone())).or_insert_with(|| kept.clone());

@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     Attachments, Change, Head, Owned, TopLayer,
     checkpoint::{Mark, Subject},
-    prepare::prepare,
+    commit::prepare::prepare,
     sweep,
 };
 

@@ -4,12 +4,11 @@
 //! but those that rode inline. The head lists what has been put aside, and by that keeps the segments which those states need.
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 
 use crate::{
     Head, SessionKey,
     blobs::{Blobs, KEPT_MAX},
-    head::HeadError,
+    head::{CheckpointRef, HeadError},
     log::Log,
     segment::sha256_hex,
 };
@@ -25,29 +24,6 @@ pub const NAMED_MAX: usize = 50;
 
 /// Bytes of a label.
 pub const LABEL_BYTES_MAX: usize = 63;
-
-/// A checkpoint as the head lists it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CheckpointRef {
-    /// The sequence of the commit that it is; unique in the session.
-    pub id: u64,
-    /// Its label; automatic ones have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<String>,
-    /// RFC 3339, from the writer's clock.
-    pub time: String,
-    /// Bytes of its snapshot: segments and inline pages. What it shares with others is counted in each.
-    pub snapshot_bytes: u64,
-    /// Key of its own object.
-    pub key: String,
-    /// Bytes of that object.
-    pub bytes: u64,
-    /// Hex sha256 of that object.
-    pub sha256: String,
-    /// Keys of the segments that it needs.
-    pub segments: Vec<String>,
-}
 
 /// What to put aside with a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,11 +87,6 @@ pub enum CheckpointError {
 }
 
 impl CheckpointRef {
-    /// Keys of every object that it needs, its own first.
-    pub fn named_keys(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.key.as_str()).chain(self.segments.iter().map(String::as_str))
-    }
-
     /// The head that `bytes`, read at its key, are.
     ///
     /// # Errors
@@ -150,7 +121,7 @@ pub fn admit(head: Option<&Head>, label: &str) -> Result<(), CheckpointError> {
         return Err(CheckpointError::Label { label: label.to_owned() });
     }
     let others = head.iter().flat_map(|head| &head.checkpoints).filter(|it| it.label.as_deref().is_some_and(|other| other != label));
-    let others: Vec<CheckpointRef> = others.cloned().collect();
+    let others: Vec<u64> = others.map(|it| it.id).collect();
     if others.len() >= NAMED_MAX {
         return Err(CheckpointError::TooMany);
     }
@@ -259,7 +230,7 @@ mod tests {
 
     #[test]
     fn one_is_due_after_so_many_commits() {
-        let mut head = crate::sweep::empty(&session());
+        let mut head = Head::empty(&session());
         head.sequence = COMMITS_PER_CHECKPOINT - 2;
         assert!(!due(None, 20) && !due(Some(&head), 20));
         head.sequence += 1;
@@ -276,7 +247,7 @@ mod tests {
         for bad in ["", "12", "a b", "ä", "a/b", &"x".repeat(LABEL_BYTES_MAX + 1)] {
             assert!(matches!(admit(None, bad), Err(CheckpointError::Label { .. })), "{bad}");
         }
-        let mut head = crate::sweep::empty(&session());
+        let mut head = Head::empty(&session());
         head.checkpoints = (0..NAMED_MAX as u64).map(|id| reference(id, Some(&format!("label-{id}")))).collect();
         assert!(matches!(admit(Some(&head), "one-more"), Err(CheckpointError::TooMany)));
         assert!(admit(Some(&head), "label-3").is_ok());
@@ -288,7 +259,7 @@ mod tests {
     #[test]
     fn named_checkpoints_hold_so_many_pieces_of_contents_and_not_one_more() {
         let extent = |n: usize| Extent { version: (1, 1), id: format!("{n:0width$x}", width = ID_DIGITS), bytes: u64::MAX, sealed: true };
-        let mut head = crate::sweep::empty(&session());
+        let mut head = Head::empty(&session());
         head.checkpoints = vec![reference(1, Some("named"))];
         head.blobs.kept = (1..=KEPT_MAX).map(|n| Kept { extent: extent(n), last: u64::MAX }).collect();
         assert!(admit(Some(&head), "another").is_ok());
@@ -300,7 +271,7 @@ mod tests {
 
     #[test]
     fn only_the_bytes_that_are_listed_open() {
-        let mut head = crate::sweep::empty(&session());
+        let mut head = Head::empty(&session());
         (head.epoch, head.sequence, head.tombstone) = (2, 9, false);
         let (reference, bytes) = aside(&session(), &head, Some("l".into()), (2, 10)).unwrap();
         assert_eq!((reference.id, reference.key.contains("/c2-10-")), (9, true));

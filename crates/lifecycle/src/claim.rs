@@ -39,7 +39,7 @@ mod tests {
     fn head(epoch: u64, put_id: &str) -> Head {
         let session =
             SessionKey { store_prefix: String::new(), tenant: "team".into(), pool: "default".into(), uid: "u".into(), name: "n".into() };
-        Head { epoch, put_id: put_id.to_owned(), tombstone: false, ..crate::sweep::empty(&session) }
+        Head { epoch, put_id: put_id.to_owned(), tombstone: false, ..Head::empty(&session) }
     }
 
     #[test]

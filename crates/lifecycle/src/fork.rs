@@ -82,7 +82,7 @@ mod tests {
     }
 
     fn state() -> Head {
-        let mut head = Head { tombstone: false, sequence: 7, ..crate::sweep::empty(&key("parent")) };
+        let mut head = Head { tombstone: false, sequence: 7, ..Head::empty(&key("parent")) };
         head.segments = vec![SegmentRef { key: key("parent").segment(1, 3, "ab"), bytes: 9, sha256: "ab".repeat(32), pages: 2 }];
         head
     }

@@ -10,16 +10,20 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{Json, SessionKey, blobs::Blobs, checkpoint::CheckpointRef, compression, inline, log::Log, segment::SegmentError};
+use crate::{
+    Json, SessionKey,
+    blobs::Blobs,
+    compression,
+    inline::{self, INLINE_BYTES_MAX},
+    log::Log,
+    segment::SegmentError,
+};
 
 /// Format of the manifest.
 pub const FORMAT: u16 = 2;
 
 /// Bytes of a manifest at most. The largest parts are the last eval's result and the journal of pending operations.
 pub const MANIFEST_BYTES_MAX: usize = 16 << 20;
-
-/// Bytes of the inline part at most: what still costs no more than a small PUT.
-pub const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// Segments that a head may name: a restore reads them all.
 pub const SEGMENTS_MAX: usize = 32;
@@ -43,6 +47,36 @@ pub struct SegmentRef {
     pub sha256: String,
     /// Pages in it.
     pub pages: u32,
+}
+
+/// A checkpoint as the head lists it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckpointRef {
+    /// The sequence of the commit that it is; unique in the session.
+    pub id: u64,
+    /// Its label; automatic ones have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// RFC 3339, from the writer's clock.
+    pub time: String,
+    /// Bytes of its snapshot: segments and inline pages. What it shares with others is counted in each.
+    pub snapshot_bytes: u64,
+    /// Key of its own object.
+    pub key: String,
+    /// Bytes of that object.
+    pub bytes: u64,
+    /// Hex sha256 of that object.
+    pub sha256: String,
+    /// Keys of the segments that it needs.
+    pub segments: Vec<String>,
+}
+
+impl CheckpointRef {
+    /// Keys of every object that it needs, its own first.
+    pub fn named_keys(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.key.as_str()).chain(self.segments.iter().map(String::as_str))
+    }
 }
 
 /// What a session is.
@@ -154,6 +188,33 @@ pub enum HeadError {
 }
 
 impl Head {
+    /// A head that holds nothing: the tombstone of a session that has no other.
+    pub(crate) fn empty(session: &SessionKey) -> Self {
+        Self {
+            format: FORMAT,
+            tenant: session.tenant.clone(),
+            uid: session.uid.clone(),
+            name: session.name.clone(),
+            epoch: 0,
+            sequence: 0,
+            put_id: "tombstone-0-0".to_owned(),
+            engine_digest: String::new(),
+            time: String::new(),
+            memory_pages: 0,
+            globals: Json::null(),
+            state: Json::null(),
+            segments: Vec::new(),
+            tombstone: true,
+            checkpoints: Vec::new(),
+            journal: Log::default(),
+            events: Log::default(),
+            blobs: Blobs::default(),
+            label: None,
+            sealed: false,
+            inline: Bytes::new(),
+        }
+    }
+
     /// Where this stands in the session's life; what strictly grows.
     #[must_use]
     pub fn version(&self) -> (u64, u64) {
@@ -164,6 +225,11 @@ impl Head {
     #[must_use]
     pub fn belongs_to(&self, session: &SessionKey) -> bool {
         self.tenant == session.tenant && self.uid == session.uid
+    }
+
+    /// Ids of the checkpoints that it lists.
+    pub(crate) fn checkpoint_ids(&self) -> Vec<u64> {
+        self.checkpoints.iter().map(|it| it.id).collect()
     }
 
     /// Bytes that a restore reads beyond the head.

@@ -89,7 +89,7 @@ mod tests {
             SessionKey { store_prefix: String::new(), tenant: "team".into(), pool: "default".into(), uid: "u".into(), name: "n".into() };
         let named =
             |bytes: &bytes::Bytes| SegmentRef { key: "k".into(), bytes: bytes.len() as u64, sha256: segment::sha256_hex(bytes), pages: 1 };
-        Head { tombstone: false, memory_pages: 1, segments: segments.iter().map(named).collect(), inline, ..crate::sweep::empty(&session) }
+        Head { tombstone: false, memory_pages: 1, segments: segments.iter().map(named).collect(), inline, ..Head::empty(&session) }
     }
 
     #[test]

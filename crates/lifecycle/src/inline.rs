@@ -9,9 +9,11 @@ use bytes::Bytes;
 
 use crate::{
     Page,
-    head::INLINE_BYTES_MAX,
     segment::{self, SegmentError},
 };
+
+/// Bytes of the inline part at most: what still costs no more than a small PUT.
+pub const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// Layers of one head.
 pub const LAYERS_MAX: usize = 8;

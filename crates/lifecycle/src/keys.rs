@@ -10,8 +10,6 @@
 //! `archived` among a session's objects, and among those that brokers keep for it, says that its uid may be that of no API object; the sessions that are in
 //! the archive are in `<store prefix>archive/<cluster>/<tenant>/<group>`, which no credentials of a tenant reach. What its sessions used is in `<store prefix>t/<tenant>/usage/<day>/<process>-<number>.json`.
 
-use crate::log::Which;
-
 /// Key of a part of the audit of a tenant's brokers. `day` is `YYYY-MM-DD`; `process` is never used twice.
 #[must_use]
 pub fn audit(store_prefix: &str, tenant: &str, day: &str, process: &str, number: u64) -> String {
@@ -177,6 +175,15 @@ impl Kind {
     }
 }
 
+/// Which of a session's logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhichLog {
+    /// What happened in a session, for people.
+    Journal,
+    /// What those see who follow it.
+    Events,
+}
+
 /// Which session, and under which prefix of the store it lies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SessionKey {
@@ -249,10 +256,10 @@ impl SessionKey {
 
     /// Key of a part of one of this session's logs.
     #[must_use]
-    pub fn log(&self, which: Which, epoch: u64, sequence: u64, hash: &str) -> String {
+    pub fn log(&self, which: WhichLog, epoch: u64, sequence: u64, hash: &str) -> String {
         let kind = match which {
-            Which::Journal => Kind::Journal,
-            Which::Events => Kind::Events,
+            WhichLog::Journal => Kind::Journal,
+            WhichLog::Events => Kind::Events,
         };
         object(&self.prefix(), kind, epoch, sequence, hash)
     }
@@ -441,8 +448,8 @@ mod tests {
             SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: "u-1".into(), name: "n".into() };
         assert_eq!(session.checkpoint(3, 17, "ab"), "p/t/team/s/default/u-1/c3-17-ab");
         assert_eq!(parse_object(&session.checkpoint(3, 17, "ab")), Some((Kind::Checkpoint, (3, 17))));
-        assert_eq!(parse_object(&session.log(Which::Journal, 3, 17, "ab")), Some((Kind::Journal, (3, 17))));
-        assert_eq!(parse_object(&session.log(Which::Events, 3, 17, "ab")), Some((Kind::Events, (3, 17))));
+        assert_eq!(parse_object(&session.log(WhichLog::Journal, 3, 17, "ab")), Some((Kind::Journal, (3, 17))));
+        assert_eq!(parse_object(&session.log(WhichLog::Events, 3, 17, "ab")), Some((Kind::Events, (3, 17))));
         assert_eq!(parse_object(&session.segment(3, 17, "ab")), Some((Kind::Segment, (3, 17))));
         assert_eq!(parse_object("t/a/s/u/cj1-2-ab"), None);
         assert_eq!(session.calls(), "p/t/team/b/default_u-1/calls");

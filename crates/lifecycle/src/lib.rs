@@ -16,8 +16,7 @@
 //! | [`calls`] | which calls a broker may make, and how it remembers them |
 //! | [`json`] | how what is only carried travels |
 //! | [`log`] | how journal and events grow and roll over |
-//! | [`prepare`] | the bytes of a commit |
-//! | [`commit`] | the steps of a commit, and what each reply of the store means |
+//! | [`commit`] | the bytes and the steps of a commit, and what each reply of the store means |
 //! | [`ends`] | how cells ended, by idempotency key |
 //! | [`fork`] | what a child takes from its parent |
 //! | [`recover`] | what is left of a session whose head is lost |
@@ -56,7 +55,6 @@ pub mod lifetime;
 mod lines;
 pub mod log;
 pub mod orphans;
-pub mod prepare;
 pub mod recover;
 pub mod runs;
 pub mod segment;
@@ -67,13 +65,12 @@ pub mod usage;
 use std::sync::Arc;
 
 pub use acquire::Acquire;
-pub use commit::{Change, Commit, Condition, Owned, Reply, Step};
+pub use commit::{Attachments, Change, Commit, Condition, Owned, Reply, Step};
 pub use head::{Head, SegmentRef};
 pub use image::assemble;
 pub use inline::TopLayer;
 pub use json::Json;
 pub use keys::SessionKey;
-pub use prepare::Attachments;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;

@@ -10,16 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{Json, SessionKey, compression, segment::sha256_hex};
-
-/// Which log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
-    /// What happened in a session, for people.
-    Journal,
-    /// What those see who follow it.
-    Events,
-}
+use crate::{Json, SessionKey, compression, keys::WhichLog, segment::sha256_hex};
 
 /// Bytes of JSON that may ride in the head before they roll over.
 pub const TAIL_BYTES_MAX: usize = 16 << 10;
@@ -139,7 +130,7 @@ impl Log {
     /// When the entries cannot become bytes.
     pub(crate) fn append(
         &self,
-        which: Which,
+        which: WhichLog,
         session: &SessionKey,
         version: (u64, u64),
         entries: Vec<Json>,
@@ -238,7 +229,7 @@ mod tests {
         let entry = Json::from(json!("x".repeat(1000)));
         let (mut journal, mut objects) = (Log::default(), Vec::new());
         for sequence in 1..=100 {
-            let (next, put) = journal.append(Which::Journal, &session(), (1, sequence), vec![entry.clone()]).unwrap();
+            let (next, put) = journal.append(WhichLog::Journal, &session(), (1, sequence), vec![entry.clone()]).unwrap();
             objects.extend(put);
             journal = next;
             assert!(serde_json::to_vec(&journal.tail).unwrap().len() <= TAIL_BYTES_MAX);
@@ -262,7 +253,7 @@ mod tests {
         let big = Json::from(json!("y".repeat(TAIL_BYTES_MAX)));
         let mut journal = Log::default();
         for sequence in 1..=SEGMENTS_MAX as u64 + 3 {
-            journal = journal.append(Which::Journal, &session(), (1, sequence), vec![big.clone()]).unwrap().0;
+            journal = journal.append(WhichLog::Journal, &session(), (1, sequence), vec![big.clone()]).unwrap().0;
         }
         assert_eq!((journal.segments.len(), journal.segments[0].first), (SEGMENTS_MAX, 4));
     }
@@ -281,7 +272,7 @@ mod tests {
         };
         let mut log = Log::default();
         for sequence in 1..=4 {
-            log = log.append(Which::Events, &session(), (1, sequence), vec![noise(sequence)]).unwrap().0;
+            log = log.append(WhichLog::Events, &session(), (1, sequence), vec![noise(sequence)]).unwrap().0;
         }
         assert!(log.segments.iter().map(|segment| segment.bytes).sum::<u64>() <= BYTES_MAX, "{:?}", log.segments);
         assert_eq!((log.last, log.tail_first()), (4, 5));

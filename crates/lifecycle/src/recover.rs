@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use bytes::Bytes;
 
 use crate::{
-    Head, SessionKey,
-    checkpoint::{self, CheckpointRef},
+    Head, SessionKey, checkpoint,
+    head::CheckpointRef,
     keys::{self, Kind},
     log::{self, Log, LogRef},
     segment::sha256_hex,
@@ -42,13 +42,13 @@ pub fn recover(session: &SessionKey, epoch: u64, anchor: Option<(u64, u64)>, lis
         sequence: last_sequence.saturating_add(SEQUENCE_GAP),
         put_id: String::new(),
         tombstone: false,
-        ..crate::sweep::empty(session)
+        ..Head::empty(session)
     };
     // A head that verifies and is not believed is an older one that was put back: what it was then can be gone back to like a checkpoint.
     let before = objects.iter().find(|(key, _)| *key == session.head());
     if let Some((listed, state)) = before.and_then(|(key, bytes)| listed_whole(session, &known, key, bytes)) {
         head.checkpoints.push(listed);
-        head.blobs.keep_for(&state.blobs.table, state.sequence, &head.checkpoints);
+        head.blobs.keep_for(&state.blobs.table, state.sequence, &head.checkpoint_ids());
     }
     let mut sorted: Vec<_> = objects.iter().filter_map(|(key, bytes)| Some((keys::parse_object(key)?, key, bytes))).collect();
     sorted.sort_by_key(|((_, version), key, _)| (*version, key.as_str()));
@@ -58,7 +58,7 @@ pub fn recover(session: &SessionKey, epoch: u64, anchor: Option<(u64, u64)>, lis
             Kind::Checkpoint => {
                 let Some((listed, state)) = listed_whole(session, &known, key, bytes) else { continue };
                 head.checkpoints = checkpoint::retain(std::mem::take(&mut head.checkpoints), listed, checkpoint::KEEP_MAX);
-                head.blobs.keep_for(&state.blobs.table, state.sequence, &head.checkpoints);
+                head.blobs.keep_for(&state.blobs.table, state.sequence, &head.checkpoint_ids());
             }
             Kind::Journal => take_up(&mut head.journal, key, bytes),
             Kind::Events => take_up(&mut head.events, key, bytes),
@@ -171,7 +171,7 @@ mod tests {
         let torn_bytes = torn.encode().unwrap();
         store.push((session().checkpoint(1, 2, "ab"), torn_bytes));
         store.push((session().checkpoint(1, 3, "ab"), Bytes::from_static(b"noise")));
-        store.push((session().log(log::Which::Journal, 1, 3, "ab"), Bytes::from_static(b"noise")));
+        store.push((session().log(keys::WhichLog::Journal, 1, 3, "ab"), Bytes::from_static(b"noise")));
         let listed: Vec<String> = store.iter().map(|(key, _)| key.clone()).collect();
         let found = recover(&session(), 1, None, &listed, &store);
         assert_eq!(found.checkpoints, head.checkpoints);

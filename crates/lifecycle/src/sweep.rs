@@ -15,7 +15,7 @@ use bytes::Bytes;
 use crate::{
     Head, Json, SessionKey,
     blobs::{self, Blobs},
-    head::{FORMAT, HeadError},
+    head::HeadError,
     keys,
 };
 
@@ -49,33 +49,7 @@ pub fn tombstone(head: &Head) -> Result<Bytes, HeadError> {
 /// # Errors
 /// See [`Head::encode`].
 pub fn tombstone_of(session: &SessionKey) -> Result<Bytes, HeadError> {
-    empty(session).encode()
-}
-
-pub(crate) fn empty(session: &SessionKey) -> Head {
-    Head {
-        format: FORMAT,
-        tenant: session.tenant.clone(),
-        uid: session.uid.clone(),
-        name: session.name.clone(),
-        epoch: 0,
-        sequence: 0,
-        put_id: "tombstone-0-0".to_owned(),
-        engine_digest: String::new(),
-        time: String::new(),
-        memory_pages: 0,
-        globals: Json::null(),
-        state: Json::null(),
-        segments: Vec::new(),
-        tombstone: true,
-        checkpoints: Vec::new(),
-        journal: crate::log::Log::default(),
-        events: crate::log::Log::default(),
-        blobs: Blobs::default(),
-        label: None,
-        sealed: false,
-        inline: Bytes::new(),
-    }
+    Head::empty(session).encode()
 }
 
 /// Of `keys`, listed after `head` was read, those that may go. Never the head itself, never a name that is none of ours.
@@ -133,7 +107,7 @@ fn is_named_piece(pieces: &Pieces<'_>, key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SegmentRef;
+    use crate::{SegmentRef, head::CheckpointRef, keys::WhichLog};
 
     fn session() -> SessionKey {
         SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: "u-1".into(), name: "n".into() }
@@ -142,7 +116,7 @@ mod tests {
     #[test]
     fn only_what_no_head_can_name_any_more_goes() {
         let key = |epoch, sequence| session().segment(epoch, sequence, "ab");
-        let mut head = empty(&session());
+        let mut head = Head::empty(&session());
         (head.epoch, head.sequence, head.tombstone) = (2, 10, false);
         head.segments = vec![SegmentRef { key: key(1, 4), bytes: 1, sha256: String::new(), pages: 1 }];
         let listed = vec![
@@ -162,12 +136,11 @@ mod tests {
 
     #[test]
     fn checkpoints_and_journal_keep_their_objects() {
-        let (session, mut head) = (session(), empty(&session()));
+        let (session, mut head) = (session(), Head::empty(&session()));
         (head.epoch, head.sequence, head.tombstone) = (2, 10, false);
         let (segment, aside, lost) = (session.segment(1, 4, "ab"), session.checkpoint(1, 5, "ab"), session.checkpoint(1, 6, "ab"));
-        let (told, untold) = (session.log(crate::log::Which::Journal, 2, 7, "ab"), session.log(crate::log::Which::Events, 2, 8, "ab"));
-        head.checkpoints =
-            vec![crate::checkpoint::CheckpointRef { key: aside.clone(), segments: vec![segment.clone()], ..Default::default() }];
+        let (told, untold) = (session.log(WhichLog::Journal, 2, 7, "ab"), session.log(WhichLog::Events, 2, 8, "ab"));
+        head.checkpoints = vec![CheckpointRef { key: aside.clone(), segments: vec![segment.clone()], ..Default::default() }];
         head.journal.segments = vec![crate::log::LogRef { key: told.clone(), ..Default::default() }];
         let listed = vec![segment.clone(), aside.clone(), lost.clone(), told.clone(), untold.clone(), session.checkpoint(2, 11, "ab")];
         assert_eq!(deletable(&listed, &head), vec![lost.as_str(), untold.as_str()]);
@@ -181,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_tombstone_outranks_its_head_and_holds_nothing() {
-        let mut head = empty(&session());
+        let mut head = Head::empty(&session());
         (head.epoch, head.sequence, head.tombstone) = (2, 10, false);
         head.state = serde_json::json!({"secret": 1}).into();
         let bytes = tombstone(&head).unwrap();

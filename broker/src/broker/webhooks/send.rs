@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dormouse_crds::broker::Webhook;
+use dormouse_crds::webhooks::Webhook;
 use dormouse_protocol::webhook::DeliveryAttempt;
 use dormouse_service::wire::Http;
 use reqwest::{

@@ -1,7 +1,9 @@
-//! Which pages of a linear memory a commit has to look at: those that the system says were written, or every page.
+//! Which pages of a linear memory have changed.
 //!
-//! Only Linux says it ([`system`]); elsewhere, and with the feature `portable`, every page is compared.
+//! A commit looks at those that the system says were written, and finds by comparison which of them differ ([`differences`]). Only Linux says it
+//! ([`system`]); elsewhere, and with the feature `portable`, every page is compared.
 
+mod differences;
 #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), path = "portable.rs")]
 mod system;
 
@@ -9,8 +11,10 @@ use std::ops::Range;
 
 use wasmtime::{Memory, Store};
 
-use crate::PAGE_BYTES;
+pub(crate) use differences::{Base, Look, Tracker, ZERO};
 use system::System;
+
+use crate::PAGE_BYTES;
 
 /// What is protected and noted as one. A page of WebAssembly, so a memory's size is a multiple of it.
 const CHUNK_BYTES: usize = 64 << 10;

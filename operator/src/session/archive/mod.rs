@@ -29,10 +29,7 @@ use dormouse_crds::{
     quota::KernelQuota,
     session::{KernelSession, KernelSessionStatus, StoredAs},
 };
-use dormouse_lifecycle::{
-    Head, SessionKey,
-    head::{INLINE_BYTES_MAX, MANIFEST_BYTES_MAX},
-};
+use dormouse_lifecycle::{Head, SessionKey, head::MANIFEST_BYTES_MAX, inline::INLINE_BYTES_MAX};
 use dormouse_store::{Condition, PutError};
 use jiff::Timestamp;
 use kube::{

@@ -1,9 +1,11 @@
 //! Every reply at every stage.
 
 use super::*;
-use crate::PAGE_BYTES;
-use crate::blobs::{Blob, Extent, ID_DIGITS, KEPT_MAX, Kept, Table};
-use crate::checkpoint::CheckpointRef;
+use crate::{
+    Json, PAGE_BYTES, Page, SessionKey,
+    blobs::{Blob, Extent, ID_DIGITS, KEPT_MAX, Kept, Table},
+    head::CheckpointRef,
+};
 
 fn session() -> SessionKey {
     SessionKey { store_prefix: String::new(), tenant: "team".into(), pool: "default".into(), uid: "u-1".into(), name: "n".into() }
@@ -191,7 +193,7 @@ fn an_automatic_checkpoint_gives_way_to_the_piece_that_would_be_one_too_many() {
     let extent =
         |n: usize, sequence| Extent { version: (1, sequence), id: format!("{n:0width$x}", width = ID_DIGITS), bytes: 1, sealed: false };
     for (held, left) in [(KEPT_MAX - 1, vec![1, 2]), (KEPT_MAX, vec![2])] {
-        let mut head = crate::sweep::empty(&session());
+        let mut head = Head::empty(&session());
         (head.epoch, head.sequence, head.tombstone) = (1, 2, false);
         head.checkpoints = [1, 2].map(|id| CheckpointRef { id, ..CheckpointRef::default() }).into();
         head.blobs.kept = (1..=held).map(|n| Kept { extent: extent(n, 1), last: 1 }).collect();

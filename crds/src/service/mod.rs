@@ -1,10 +1,11 @@
 //! HTTP services of a ToolBroker: where they are, how they are authenticated to, and how hard they may be used.
 
+#[cfg(feature = "kubernetes")]
+mod rules;
+
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "kubernetes")]
-use crate::rules;
-use crate::{KeyRef, NameRef, broker::Approval};
+use crate::{KeyRef, NameRef, approval::Approval};
 
 /// Largest response that a service may be given, in bytes: a broker holds it in memory.
 pub const BODY_BYTES_MAX: u64 = 64 << 20;
@@ -132,7 +133,7 @@ pub struct ServiceTls {
 pub struct Direct {
     /// Whether a person has to agree first; `args` are `{service, method, path, query, body}`.
     #[serde(skip_serializing_if = "Approval::is_never")]
-    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::approval"))]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::approval::schema"))]
     pub approval: Approval,
     /// Milliseconds that a call may take. Absent: as a tool's.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,67 +17,28 @@
 //! either the old head or this commit's in the store; committing again from the same [`Owned`] is safe then, because it ends in
 //! [`Step::Superseded`] when this commit had landed after all.
 
+mod change;
+mod failure;
+pub(crate) mod prepare;
+
 use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::{
-    Head, Json, Page, SessionKey,
-    head::HeadError,
-    inline::TopLayer,
-    log::LogError,
-    prepare::{Attachments, prepare},
-    segment::SegmentError,
-};
+pub use change::{Attachments, Change, Owned};
+pub use failure::{CONFLICTS_MAX, Failure, REFUSALS_MAX};
+use prepare::prepare;
+
+use crate::{Head, head::SEGMENTS_MAX, inline::TopLayer};
 
 /// Segments after which a chain is rewritten as one: each is a GET on the path of a wake.
 pub const CHAIN_SEGMENTS_MAX: usize = 8;
 
 /// Segments up to which a chain may grow where it cannot be rewritten: what a head may name.
-pub const SEGMENTS_APPENDED_MAX: usize = crate::head::SEGMENTS_MAX;
+pub const SEGMENTS_APPENDED_MAX: usize = SEGMENTS_MAX;
 
 /// Bytes of later segments that are always tolerated, however small the first one is.
 pub const CHAIN_SLACK_BYTES: u64 = 256 << 10;
-
-/// Refusals of a condition that holds, as the head that was read shows, before the store is called broken.
-pub const REFUSALS_MAX: u32 = 5;
-
-/// Times that another write was under way at the head, and had not changed it, before the commit is given up for now.
-pub const CONFLICTS_MAX: u32 = 5;
-
-/// What this process believes is stored, and by what right it writes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Owned {
-    /// Which session.
-    pub session: SessionKey,
-    /// The epoch of the assignment.
-    pub epoch: u64,
-    /// The head that was restored or last committed; `None` before the first commit of a new session.
-    pub head: Option<Arc<Head>>,
-    /// Its ETag.
-    pub etag: Option<String>,
-    /// Its topmost layer of pages, if that is at hand. It costs memory and spares time: who rests drops it.
-    pub top_layer: TopLayer,
-}
-
-/// What has changed since the head of the [`Owned`].
-#[derive(Debug, Clone)]
-pub struct Change {
-    /// Whether `pages` is the whole image (see [`wants_full_image`]) and not only what changed. A new session's first change is both.
-    pub full: bool,
-    /// The pages, ascending by number.
-    pub pages: Vec<(u32, Page)>,
-    /// Size of linear memory in pages of WebAssembly (64 KiB).
-    pub memory_pages: u32,
-    /// The engine's globals.
-    pub globals: Json,
-    /// The kernel pod's own state of the session.
-    pub state: Json,
-    /// Hex sha256 of the engine.
-    pub engine_digest: String,
-    /// RFC 3339, now.
-    pub time: String,
-}
 
 /// The condition of a PUT.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,49 +118,6 @@ pub enum Reply {
     Damaged(String),
 }
 
-/// Why a commit cannot be done.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// The new head cannot be made.
-    #[error(transparent)]
-    Head(#[from] HeadError),
-    /// The new segment cannot be made.
-    #[error(transparent)]
-    Segment(#[from] SegmentError),
-    /// A log's new object cannot be made.
-    #[error(transparent)]
-    Log(#[from] LogError),
-    /// The store said so.
-    #[error("the object store refused: {0}")]
-    Store(String),
-    /// The stored head does not verify. It is left as it is.
-    #[error("the stored head does not verify: {0}")]
-    Damaged(String),
-    /// The stored head is older than what this process knows was stored.
-    #[error("the object store went back from epoch {} sequence {} to epoch {} sequence {}", .known.0, .known.1, .found.0, .found.1)]
-    WentBackwards {
-        /// What was stored.
-        known: (u64, u64),
-        /// What is there now.
-        found: (u64, u64),
-    },
-    /// The store refuses a condition that holds.
-    #[error("the object store refused a conditional write {REFUSALS_MAX} times though its condition holds")]
-    RefusesTrue,
-    /// The store was not done with other writes of the head. What it keeps of conditions is not in doubt.
-    #[error("the object store reported {CONFLICTS_MAX} times that another write of the head was under way, and it had changed nothing")]
-    Conflicts,
-    /// Another session's head lies at this session's key.
-    #[error("the head at this session's key belongs to session {uid}")]
-    Foreign {
-        /// The session that it names.
-        uid: String,
-    },
-    /// The driver told a reply that does not fit the step.
-    #[error("a reply that does not fit the step: {0}")]
-    Driver(&'static str),
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Segment,
@@ -254,7 +172,7 @@ impl Commit {
                 (commit, step)
             }
             Err(failure) => {
-                let head = Arc::new(crate::sweep::empty(&owned.session));
+                let head = Arc::new(Head::empty(&owned.session));
                 let (top_layer, head_bytes, puts) = Default::default();
                 (Self { owned, head, top_layer, head_bytes, puts, stage: Stage::Done, refusals: 0, conflicts: 0 }, Step::Failed(failure))
             }
@@ -354,5 +272,4 @@ impl Commit {
 }
 
 #[cfg(test)]
-#[path = "commit_tests.rs"]
 mod tests;

@@ -1,37 +1,23 @@
 //! From a change to the bytes of a commit: the new head, and the objects that it names first.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::{
+    change::{Attachments, Change, Owned},
+    failure::Failure,
+};
 use crate::{
-    Change, Head, Json, Owned, Page, SegmentRef,
-    blobs::{Blobs, KEPT_MAX, Table},
+    Head, Page, SegmentRef,
+    blobs::{Blobs, KEPT_MAX},
     checkpoint::{self, Mark, Subject},
-    commit::Failure,
-    head::{FORMAT, INLINE_BYTES_MAX},
-    inline::{self, Pushed, TopLayer},
-    log::{Log, Which},
+    head::FORMAT,
+    inline::{self, INLINE_BYTES_MAX, Pushed, TopLayer},
+    keys::WhichLog,
+    log::Log,
     segment,
 };
-
-/// What a commit carries beside its change.
-#[derive(Debug, Clone, Default)]
-pub struct Attachments {
-    /// The change lies over the pages of this head, not of the one that is replaced: the session goes on from another state. Its segments
-    /// must be in the store, under keys of the session that commits.
-    pub base: Option<Arc<Head>>,
-    /// What to put aside.
-    pub mark: Option<Mark>,
-    /// Entries at the end of the journal.
-    pub journal: Vec<Json>,
-    /// Entries at the end of the events.
-    pub events: Vec<Json>,
-    /// Whether what is put is encrypted on its way; see [`Head::sealed`].
-    pub sealed: bool,
-    /// What the session has outside its heap, if that has changed. Its pieces must be in the store.
-    pub blobs: Option<Table>,
-}
 
 pub(crate) struct Prepared {
     pub(crate) head: Head,
@@ -61,9 +47,9 @@ pub(crate) fn prepare(owned: &Owned, change: Change, attachments: Attachments, p
         top_layer = TopLayer::default();
     }
     let none = Log::default();
-    let (journal, rolled) = before.map_or(&none, |head| &head.journal).append(Which::Journal, session, version, attachments.journal)?;
+    let (journal, rolled) = before.map_or(&none, |head| &head.journal).append(WhichLog::Journal, session, version, attachments.journal)?;
     puts.extend(rolled);
-    let (events, rolled) = before.map_or(&none, |head| &head.events).append(Which::Events, session, version, attachments.events)?;
+    let (events, rolled) = before.map_or(&none, |head| &head.events).append(WhichLog::Events, session, version, attachments.events)?;
     puts.extend(rolled);
     let mut head = Head {
         format: FORMAT,
@@ -95,9 +81,12 @@ pub(crate) fn prepare(owned: &Owned, change: Change, attachments: Attachments, p
         puts.extend(put_aside(owned, &mut head, mark)?);
     }
     if let Some(before) = before {
-        head.blobs = before.blobs.next(before.sequence, head.blobs.table, &head.checkpoints);
-        while head.blobs.kept.len() > KEPT_MAX && checkpoint::forget_oldest(&mut head.checkpoints) {
-            head.blobs = before.blobs.next(before.sequence, head.blobs.table, &head.checkpoints);
+        loop {
+            let table = std::mem::take(&mut head.blobs.table);
+            head.blobs = before.blobs.next(before.sequence, table, &head.checkpoint_ids());
+            if head.blobs.kept.len() <= KEPT_MAX || !checkpoint::forget_oldest(&mut head.checkpoints) {
+                break;
+            }
         }
     }
     let bytes = head.encode()?;
@@ -139,10 +128,12 @@ fn encode_delta(base: Option<&Head>, changed: Vec<(u32, Page)>, known: &TopLayer
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
-    use crate::{PAGE_BYTES, SessionKey};
+    use crate::{Json, PAGE_BYTES, SessionKey};
 
     fn change(pages: std::ops::Range<u32>, full: bool) -> Change {
         let mut noise = 1u64;
