@@ -7,11 +7,33 @@ use common::{World, assign, assign_spec, spec, try_eval, value};
 use dormouse_protocol::ErrorCode;
 use dormouse_service::memory::{self, Memory};
 use serde_json::json;
+use tokio::sync::Mutex;
+
+/// What the process uses is measured by one at a time.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+/// What all instances share is there once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_session_counts_for_what_is_its_own() {
+    const SESSIONS: u64 = 200;
+    const OWN_BYTES_MAX: u64 = 600 << 10;
+    let _alone = ALONE.lock().await;
+    let world = World::default();
+    let pod = world.pod_with_memory(&Memory::unlimited(), 300);
+    value(&pod, &assign(&pod, "first", 1), "1").await;
+    let before = memory::resident().unwrap();
+    for number in 0..SESSIONS {
+        value(&pod, &assign(&pod, &format!("s{number}"), 1), "1").await;
+    }
+    let each = memory::resident().unwrap().saturating_sub(before) / SESSIONS;
+    assert!(each < OWN_BYTES_MAX, "{each} bytes");
+}
 
 /// Every means that a tenant has: heaps, output, events that nobody reads, arguments of calls, values. One after the other and all at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_is_filled_lives_and_serves_others() {
     const ROOM: u64 = 1 << 30;
+    let _alone = ALONE.lock().await;
     let world = World::default();
     let limit = memory::resident().unwrap() + ROOM;
     let memory = Memory::with_reading(limit, memory::resident);

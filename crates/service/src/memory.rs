@@ -236,12 +236,13 @@ fn cgroup_limit() -> Option<u64> {
     limits.filter(|limit| *limit < LIMIT_BYTES_MAX).min()
 }
 
-/// Bytes of this process that only it has, as Linux tells them; elsewhere nobody does.
+/// Bytes of this process that only it has, as Linux tells them; elsewhere nobody does. What is mapped of a file in memory is not among them: an engine's
+/// image is there once, and Linux tells it once for each instance that maps it.
 #[must_use]
 pub fn resident() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let kib = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    Some((kib("RssAnon:")? + kib("RssShmem:").unwrap_or(0)) << 10)
+    let kib = text.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok())?;
+    Some(kib << 10)
 }
 
 #[cfg(test)]
