@@ -53,7 +53,7 @@ mod tests {
     fn what_is_gone_is_removed_and_what_others_write_is_left() {
         let whole = json!({
             "observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Idle", "message": "", "lastTransitionTime": ""}],
-            "placement": {"pod": "p", "podUid": "u", "boot": "b", "epoch": 1}, "lastEpoch": 1, "wakeRequestedTime": "w",
+            "placement": {"pod": "p", "podUID": "u", "boot": "b", "epoch": 1}, "lastEpoch": 1, "wakeRequestedTime": "w",
             "snapshot": {"epoch": 1, "sequence": 2, "bytes": 3, "engineDigest": "d", "time": "t", "encrypted": true},
             "storedAs": {"uid": "u", "returnedTime": "t"}, "heap": "1Mi", "lastActiveTime": "t", "nextWakeTime": "t", "cells": 1, "toolCalls": 1,
             "pendingApprovals": 1, "pendingJobs": 1, "pendingHostcalls": 1, "mcpTools": 1,
