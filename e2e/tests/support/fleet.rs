@@ -85,11 +85,14 @@ impl Shared {
         reqwest::get(format!("http://{}/metrics", self.admin)).await.unwrap().text().await.unwrap()
     }
 
-    /// The most memory that it has had.
+    /// The most memory that it has had, without the image that its sessions share: Linux tells that once for each of them.
     pub fn peak_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
+        let kib = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+        };
+        (kib("VmHWM:") - kib("RssShmem:")) << 10
     }
 
     /// It has not ended, and never had more than it may.
