@@ -14,6 +14,9 @@ use crate::{
     tools,
 };
 
+/// More than any test writes.
+const AUDIT_MEBIBYTES_MAX: u32 = 100_000;
+
 /// What the audit log has.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
@@ -252,6 +255,8 @@ fn start_apiserver(dir: &Path, etcd: u16, secure: u16) -> Result<Process> {
     command
         .arg(format!("--audit-policy-file={}", policy.display()))
         .arg(format!("--audit-log-path={}", dir.join("audit.log").display()))
-        .arg("--audit-log-mode=blocking");
+        .arg("--audit-log-mode=blocking")
+        // Else another file begins after 100 MB, and what was written before is not found.
+        .arg(format!("--audit-log-maxsize={AUDIT_MEBIBYTES_MAX}"));
     Process::start(command, &dir.join("kube-apiserver.log"))
 }
