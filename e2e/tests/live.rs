@@ -61,6 +61,8 @@ async fn live_sessions_that_are_used_cost_few_writes_and_none_that_changes_nothi
     let live = async || fleet.kernel.metrics().await.contains(&format!("dormouse_kernel_live_sessions {sessions}\n"));
     assert!(live().await, "none was put to sleep for another one's sake");
 
+    // What their making has status say is written a hundred a second.
+    eventually("status says that each is ready and has stored something", async || admin.ready_sessions().await >= sessions).await;
     let mut watched = Vec::new();
     for (kind, path) in KINDS {
         watched.push((kind, admin.changes(path).await));

@@ -49,6 +49,17 @@ impl Admin {
         self.send(reqwest::Method::POST, path, "application/json", body).await;
     }
 
+    /// Sessions whose status says that they are ready and have stored something.
+    pub async fn ready_sessions(&self) -> u64 {
+        let list: Value = self.get("/apis/dormouse.dev/v1alpha1/kernelsessions").await.json().await.unwrap();
+        let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+        let is_told = |session: &&Value| {
+            session["status"]["snapshot"].is_object()
+                && session["status"]["conditions"].as_array().is_some_and(|all| all.iter().any(is_ready))
+        };
+        list["items"].as_array().unwrap().iter().filter(is_told).count() as u64
+    }
+
     /// What the chart's `crds.serveBoth: false` does to sessions.
     pub async fn serve_one_version(&self) {
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kernelsessions.dormouse.dev";
