@@ -108,6 +108,24 @@ impl KubernetesAuthenticator {
         let reviewed = bounded(Api::all(self.client.clone()).create(&PostParams::default(), &review)).await?;
         Ok(reviewed.status.is_some_and(|status| status.allowed && status.denied != Some(true)))
     }
+
+    /// What the API server says, or said a short time ago.
+    async fn may(&self, caller: &Caller, access: &Access) -> Result<bool, AuthError> {
+        let key = (caller.clone(), access.clone());
+        if self.accesses.get(&key).is_some() {
+            return Ok(true);
+        }
+        if self.refused_accesses.get(&key).is_some() {
+            return Ok(false);
+        }
+        let allowed = self.review_access(caller, access).await?;
+        if allowed {
+            self.accesses.put(key, (), ACCESS_TTL);
+        } else {
+            self.refused_accesses.put(key, (), ACCESS_REFUSED_TTL);
+        }
+        Ok(allowed)
+    }
 }
 
 async fn bounded<T>(review: impl Future<Output = kube::Result<T>>) -> Result<T, AuthError> {
@@ -141,16 +159,10 @@ impl Authenticator for KubernetesAuthenticator {
     }
 
     async fn authorize(&self, caller: &Caller, access: &Access) -> Result<(), AuthError> {
-        let key = (caller.clone(), access.clone());
-        if self.accesses.get(&key).is_some() {
+        // Without a name a review is about all of the namespace: who may do it to all is asked about once, and not for each session.
+        let to_all = Access { name: None, ..access.clone() };
+        if self.may(caller, &to_all).await? || (access.name.is_some() && self.may(caller, access).await?) {
             return Ok(());
-        }
-        if self.refused_accesses.get(&key).is_none() {
-            if self.review_access(caller, access).await? {
-                self.accesses.put(key, (), ACCESS_TTL);
-                return Ok(());
-            }
-            self.refused_accesses.put(key, (), ACCESS_REFUSED_TTL);
         }
         let (resource, namespace) = (access.part.resource(), access.namespace.clone());
         Err(AuthError::Forbidden { user: caller.user.clone(), verb: access.verb.as_str(), resource, namespace })

@@ -78,3 +78,43 @@ async fn a_flood_of_new_tokens_at_a_slow_api_server_is_refused_beyond_what_it_is
     }
     assert_eq!(authenticator.authenticate(Some("good, and new")).await.unwrap().user, "somebody");
 }
+
+/// An API server that lets `all` do everything in the namespace and everybody else what is named `own`, and how often it was asked.
+fn reviewer() -> (KubernetesAuthenticator, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&asked);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        counting.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let body = request.into_body().collect_bytes().await.unwrap();
+            let mut review: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            let (user, name) = (&review["spec"]["user"], &review["spec"]["resourceAttributes"]["name"]);
+            review["status"] = serde_json::json!({ "allowed": user == "all" || name == "own" });
+            Ok::<_, tower::BoxError>(Response::new(Body::from(serde_json::to_vec(&review).unwrap())))
+        }
+    });
+    (KubernetesAuthenticator::new(Client::new(service, "default"), "dormouse".to_owned()), asked)
+}
+
+#[tokio::test]
+async fn who_may_do_it_to_all_is_asked_about_once_and_who_may_to_one_is_refused_the_others() {
+    let (authenticator, asked) = reviewer();
+    let to = |name: Option<&str>| Access {
+        namespace: "team".to_owned(),
+        name: name.map(str::to_owned),
+        verb: crate::auth::Verb::Create,
+        part: crate::auth::Part::Eval,
+    };
+    let caller = |user: &str| Caller { user: user.to_owned(), ..Caller::default() };
+    for number in 0..100 {
+        authenticator.authorize(&caller("all"), &to(Some(&format!("s{number}")))).await.unwrap();
+    }
+    assert_eq!(asked.swap(0, Ordering::Relaxed), 1);
+    for _ in 0..100 {
+        authenticator.authorize(&caller("some"), &to(Some("own"))).await.unwrap();
+        for other in [Some("other"), None] {
+            assert!(matches!(authenticator.authorize(&caller("some"), &to(other)).await, Err(AuthError::Forbidden { .. })), "{other:?}");
+        }
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 3, "about all, about its own, and about the other");
+}
