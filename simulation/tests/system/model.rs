@@ -96,6 +96,8 @@ impl Model {
 
     /// The process that answered may have been replaced: some first part of it was done, or nothing, and what is left may be done at any time.
     pub fn done_by_whoever(&mut self, steps: &[Step]) {
+        // With what it told, its key is lost, and an earlier sending of it may come.
+        self.late.append(&mut self.sent_twice);
         self.cut_short(steps);
         self.late.extend(after_an_await(steps));
     }
