@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Kinds of the chart that say what its processes may do, and what becomes of what others write.
-const RIGHTS: [&str; 9] = [
+const APPLIED: [&str; 9] = [
     "ServiceAccount",
     "ClusterRole",
     "ClusterRoleBinding",
@@ -256,8 +256,8 @@ fn chart(server: &ApiServer, folder: &Path) {
     let output = helm.current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let manifest = String::from_utf8(output.stdout).unwrap();
-    let is_right = |document: &&str| RIGHTS.iter().any(|kind| document.lines().any(|line| line == format!("kind: {kind}")));
-    apply(server, folder, &manifest.split("\n---\n").filter(is_right).collect::<Vec<_>>().join("\n---\n"));
+    let is_applied = |document: &&str| APPLIED.iter().any(|kind| document.lines().any(|line| line == format!("kind: {kind}")));
+    apply(server, folder, &manifest.split("\n---\n").filter(is_applied).collect::<Vec<_>>().join("\n---\n"));
 }
 
 /// A kubeconfig of a ServiceAccount of the chart.

@@ -122,7 +122,7 @@ pub(super) struct Live {
 }
 
 /// What an instance has done since its state was stored or kept at hand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
     /// Nothing.
     No,

@@ -45,34 +45,79 @@ fn patch(status: &KernelSessionStatus) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use dormouse_crds::session::{SnapshotStatus, StoredAs};
+    use dormouse_crds::{
+        condition::Condition,
+        session::{Placement, SnapshotStatus, StoredAs},
+    };
 
     use super::*;
 
+    /// Fields that stay once they are there.
+    const LASTING: [&str; 6] = ["observedGeneration", "conditions", "snapshot", "lastActiveTime", "cells", "toolCalls"];
+
+    /// With every field there is: who adds one has to say here whether it comes and goes.
+    fn whole() -> KernelSessionStatus {
+        let text = || Some("x".to_owned());
+        KernelSessionStatus {
+            observed_generation: Some(1),
+            conditions: vec![Condition {
+                type_: "Ready".into(),
+                status: "True".into(),
+                reason: "Idle".into(),
+                message: String::new(),
+                last_transition_time: "t".into(),
+                observed_generation: Some(1),
+            }],
+            placement: Some(Placement { pod: "p".into(), pod_uid: "u".into(), boot: "b".into(), epoch: 1 }),
+            last_epoch: Some(1),
+            wake_requested_time: text(),
+            snapshot: Some(SnapshotStatus {
+                epoch: 1,
+                sequence: 2,
+                bytes: 3,
+                engine_digest: "d".into(),
+                time: "t".into(),
+                encrypted: true,
+            }),
+            stored_as: Some(StoredAs { uid: "u".into(), created_time: None, returned_time: "t".into() }),
+            heap: text(),
+            last_active_time: text(),
+            next_wake_time: text(),
+            cells: Some(1),
+            tool_calls: Some(1),
+            pending_approvals: Some(1),
+            pending_jobs: Some(1),
+            pending_hostcalls: Some(1),
+            mcp_tools: Some(1),
+        }
+    }
+
+    fn names(fields: &Value, which: impl Fn(&Value) -> bool) -> Vec<String> {
+        let mut names: Vec<String> =
+            fields.as_object().unwrap().iter().filter(|(_, value)| which(value)).map(|(name, _)| name.clone()).collect();
+        names.sort();
+        names
+    }
+
+    fn sorted(names: &[&str]) -> Vec<String> {
+        let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        names.sort();
+        names
+    }
+
     #[test]
     fn what_is_gone_is_removed_and_what_others_write_is_left() {
-        let whole = json!({
-            "observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Idle", "message": "", "lastTransitionTime": ""}],
-            "placement": {"pod": "p", "podUID": "u", "boot": "b", "epoch": 1}, "lastEpoch": 1, "wakeRequestedTime": "w",
-            "snapshot": {"epoch": 1, "sequence": 2, "bytes": 3, "engineDigest": "d", "time": "t", "encrypted": true},
-            "storedAs": {"uid": "u", "returnedTime": "t"}, "heap": "1Mi", "lastActiveTime": "t", "nextWakeTime": "t", "cells": 1, "toolCalls": 1,
-            "pendingApprovals": 1, "pendingJobs": 1, "pendingHostcalls": 1, "mcpTools": 1,
-        });
-        let status: KernelSessionStatus = serde_json::from_value(whole.clone()).unwrap();
-        assert_eq!(json!(status), whole, "every field of a status is here");
-        let ours = whole.as_object().unwrap().iter().filter(|(name, _)| !OTHERS.contains(&name.as_str()));
-        assert_eq!(patch(&status), Value::Object(ours.map(|(name, value)| (name.clone(), value.clone())).collect()));
+        let whole = whole();
+        let all = [&LASTING[..], &PASSING, &OTHERS].concat();
+        assert_eq!(names(&json!(whole), |_| true), sorted(&all), "each field is one of these");
+        let all = patch(&whole);
+        assert_eq!(names(&all, |value| !value.is_null()), sorted(&[&LASTING[..], &PASSING].concat()));
+        assert_eq!(all["snapshot"], json!(whole.snapshot));
 
-        let left = KernelSessionStatus {
-            snapshot: Some(SnapshotStatus { encrypted: false, ..status.snapshot.clone().unwrap() }),
-            stored_as: Some(StoredAs { uid: "u".into(), created_time: None, returned_time: "t".into() }),
-            observed_generation: Some(2),
-            ..KernelSessionStatus::default()
-        };
-        let patch = patch(&left);
-        let gone: Vec<_> = patch.as_object().unwrap().iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.as_str()).collect();
-        assert_eq!(gone, ["heap", "mcpTools", "nextWakeTime", "pendingApprovals", "pendingHostcalls", "pendingJobs"]);
-        assert_eq!(patch["snapshot"]["encrypted"], Value::Null, "another commit may be in clear");
-        assert_eq!(patch["snapshot"]["sequence"], 2);
+        assert_eq!(names(&patch(&KernelSessionStatus::default()), Value::is_null), sorted(&PASSING));
+        let clear = whole.snapshot.map(|snapshot| SnapshotStatus { encrypted: false, ..snapshot });
+        let clear = patch(&KernelSessionStatus { snapshot: clear, ..KernelSessionStatus::default() });
+        assert_eq!(clear["snapshot"]["encrypted"], Value::Null, "another commit may be in clear");
+        assert_eq!(clear["snapshot"]["sequence"], 2);
     }
 }

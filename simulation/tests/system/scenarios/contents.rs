@@ -4,7 +4,7 @@ use dormouse_crds::session::{Durability, KernelSessionSpec};
 use futures::future::{join, join_all};
 use http::Method;
 
-use super::{Stage, scenario, seconds, stage};
+use super::{Stage, millis, scenario, seconds, stage};
 use crate::{
     chaos::{Fate, Rates},
     client::BUDGET,
@@ -143,7 +143,7 @@ fn what_a_reader_was_shown_of_a_cell_under_way_is_there_when_its_process_dies() 
         let code = "require('fs').writeFileSync('/a', String(Math.random())); await sleep(1e9)";
         let writing = tokio::spawn(async move { writer.try_eval(&at, "s", "k1", code).await });
         // A second after it was last asked it would be stored in any case (`session/rest.rs`).
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        millis(300).await;
         let read = async || client.insist(&gateway, Method::GET, "/s/files/a", None, BUDGET).await;
         let shown = read().await;
         assert_eq!(shown.status, 200, "{}", shown.json);

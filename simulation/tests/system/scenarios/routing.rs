@@ -101,6 +101,7 @@ fn a_file_is_not_denied_that_the_owner_before_stores_after_that() {
         let Stage { world, client, gateway, .. } = stage(world, &spec).await;
         client.value(&gateway, "s", "k0", "1").await;
         seconds(1).await;
+        // It is on its way when the read is answered, and arrives before the successor stores by itself (`session/rest.rs`).
         world
             .chaos
             .rule(|act| (act.from == "p1" && act.to == "store" && act.verb == "put").then_some(Fate::Arrives { before: 1_000, after: 1 }));
@@ -126,7 +127,6 @@ fn to_look_at_files_stores_nothing() {
         client.value(&gateway, "s", "k1", "require('fs').writeFileSync('/f', 'x'); 1").await;
         let puts = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&puts);
-        // It is on its way when the read is answered, and arrives before the successor stores by itself (`session/rest.rs`).
         world.chaos.rule(move |act| {
             let counts = act.from == "p1" && act.to == "store" && act.verb == "put";
             counted.fetch_add(usize::from(counts), Ordering::Relaxed);
