@@ -33,9 +33,7 @@ impl Vault {
         let file = dir.join(KEY);
         let mut key = read(&file)?;
         if key.len() != HASH_BYTES {
-            std::fs::remove_file(&file).or_else(unless_missing)?;
-            make_key(dir, &file)?;
-            key = read(&file)?;
+            key = make_key(dir, &file)?;
         }
         nobody_elses(&file).map_err(|error| io::Error::other(error.to_string()))?;
         Ok(Self { dir: dir.to_owned(), key: hmac::Key::new(hmac::HMAC_SHA256, &key) })
@@ -60,17 +58,19 @@ impl Vault {
     }
 }
 
-/// Makes a key, unless another process has made one meanwhile: of two, what was signed with the one that went would not be believed.
-fn make_key(dir: &Path, file: &Path) -> io::Result<()> {
-    let mut key = [0; HASH_BYTES];
-    rand::rng().fill_bytes(&mut key);
-    let draft = write_draft(file, &[&key])?;
-    let linked = std::fs::hard_link(&draft, file);
-    std::fs::remove_file(&draft)?;
-    match linked {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => File::open(dir)?.sync_all(),
+/// Makes a key, unless another process has made one meanwhile: of two, what was signed with the one that went would not be believed. Only one looks
+/// and makes at a time.
+fn make_key(dir: &Path, file: &Path) -> io::Result<Vec<u8>> {
+    let place = File::open(dir)?;
+    place.lock()?;
+    let mut key = read(file)?;
+    if key.len() != HASH_BYTES {
+        key = vec![0; HASH_BYTES];
+        rand::rng().fill_bytes(&mut key);
+        std::fs::rename(write_draft(file, &[&key])?, file)?;
+        place.sync_all()?;
     }
+    Ok(key)
 }
 
 /// A file of this content beside `file`, of a name that nobody else writes to.
@@ -118,8 +118,12 @@ mod tests {
 
     #[test]
     fn those_who_open_a_folder_at_once_have_one_key() {
-        for _ in 0..50 {
+        // Nothing is there, or a key that a disk has cut short.
+        for round in 0..100 {
             let dir = tempfile::tempdir().unwrap();
+            if round % 2 == 1 {
+                std::fs::write(dir.path().join(KEY), b"short").unwrap();
+            }
             let file = |n: usize| dir.path().join(format!("code-{n}"));
             std::thread::scope(|scope| {
                 for n in 0..4 {

@@ -2,8 +2,9 @@
 
 use dormouse_crds::session::{Bootstrap, Durability, KernelSessionSpec};
 use http::Method;
+use serde_json::json;
 
-use super::{Stage, scenario, stage};
+use super::{Stage, scenario, seconds, stage};
 use crate::{
     chaos::Fate,
     client::BUDGET,
@@ -36,7 +37,7 @@ fn a_bootstrap_that_never_ends_can_be_left() {
         assert_ne!(client.order(&gateway, "s", "interrupt").await.status, 0);
         client.order(&gateway, "s", "hibernate").await;
         assert!(client.send(&gateway, Method::DELETE, "/s", None, BUDGET).await.is_ok());
-        super::seconds(120).await;
+        seconds(120).await;
         assert_eq!(world.status.get(&key("s")), None, "it is deleted");
     });
 }
@@ -127,5 +128,35 @@ fn a_cell_whose_client_left_does_not_hold_the_queue() {
         super::seconds(1).await;
         waiting.abort();
         assert_eq!(client.value(&gateway, "s", "k2", "1 + 1").await, 2);
+    });
+}
+
+/// A process that comes by a session once more has had a cell of it wait for somebody. That cell has ended elsewhere since: nothing waits behind it.
+#[test]
+fn who_is_given_a_session_again_does_not_wait_for_a_cell_that_has_ended_elsewhere() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
+        let (other, at) = (client.clone(), gateway.clone());
+        let cell = tokio::spawn(async move { other.try_eval(&at, "s", "k1", "await callTool('transfer', {id: 'large'}); 'done'").await });
+        let waits = async || client.send(&gateway, Method::GET, "/s/approvals", None, BUDGET).await.json["items"] != json!([]);
+        while !waits().await {
+            seconds(1).await;
+        }
+        // It sleeps at p1, and is taken to p2, where it ends.
+        assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
+        world.network.cut("g1", "p1");
+        let second = world.pod("p2").await;
+        world.operator.clear(&key("s"));
+        seconds(60).await;
+        let yes = json!({"decision": "approve"}).to_string().into_bytes();
+        assert!(client.insist(&gateway, Method::POST, "/s/approvals/a_1", Some(yes), BUDGET).await.is_ok());
+        assert_eq!(client.value(&gateway, "s", "k1", "").await, "done");
+        drop(cell);
+        // p1 has it once more.
+        world.network.mend();
+        world.kill(&second);
+        assert_eq!(client.value(&gateway, "s", "k2", "1 + 1").await, 2);
+        assert_eq!(client.value(&gateway, "s", "k1", "").await, "done");
+        assert_eq!(world.service.times("large"), 1);
     });
 }
