@@ -16,14 +16,15 @@ use dormouse_conformance::{
 
 const SCRIPTS_MIN: usize = 1000;
 const THREADS: usize = 2;
-/// Budgets, in parts of what a script has, with which the table of ends is made: those of a machine four times as slow, and so on.
-const QUARTERS: [u32; 4] = [1, 2, 4, 16];
+/// Budgets with which the table of ends is made, in sixteenths of what a script has: those of a machine sixteen times as slow, up to one sixteen times as
+/// fast.
+const SIXTEENTHS: [u32; 6] = [1, 4, 8, 16, 64, 256];
 
 /// How all end on machines of very different speeds.
 fn write_ends(scripts: &[Script]) {
     let mut ends = Ends::default();
-    for quarters in QUARTERS {
-        let wall: Duration = WALL / 4 * quarters;
+    for sixteenths in SIXTEENTHS {
+        let wall: Duration = WALL / 16 * sixteenths;
         for verdict in hostile::run_all(scripts, THREADS, wall).unwrap() {
             ends.add(&verdict.script.name, &verdict.outcome);
         }

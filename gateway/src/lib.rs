@@ -71,7 +71,7 @@ pub mod webhooks;
 pub use auth::Authenticator;
 pub use body::BODY_BYTES_MAX;
 pub use directory::Directory;
-pub use kernels::{BrokerAddresses, Kernels};
+pub use kernels::Kernels;
 pub use rooms::{ANSWERS_BYTES_MAX, BODIES_BYTES_MAX};
 pub use routes::openapi;
 

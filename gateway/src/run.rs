@@ -19,7 +19,6 @@ use crate::{
     auth::{keys::objects::KeyObjects, kubernetes::KubernetesAuthenticator, oidc},
     desires::peers::{Peers, follow},
     directory::{archive::ArchiveClient, kubernetes::KubernetesDirectory},
-    kernels::BrokerAddresses,
     links::Links,
     objects::ApprovalObjects,
     origins::Origins,
@@ -159,7 +158,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     let archive = operator.map(|address| ArchiveClient::new(peers.clone(), &system_namespace, address));
     let directory = KubernetesDirectory::start_with(client.clone(), scope.clone(), archive, &watching);
     let objects_client = client.clone();
-    let kernels = Kernels::new(peers).with_brokers(BrokerAddresses::Template(args.broker_address));
+    let kernels = Kernels::new(peers).with_brokers(args.broker_address);
     let authenticator = Arc::new(KubernetesAuthenticator::new(client.clone(), args.token_audience));
     let mut gateway = Gateway::with_metrics(Arc::clone(&directory) as Arc<dyn Directory>, kernels, authenticator, registry);
     gateway = gateway.within(Memory::of_process(&args.memory));

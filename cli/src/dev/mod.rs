@@ -1,11 +1,9 @@
 //! `dormouse dev`: gateway, kernel pod and brokers in one process, on a folder or a bucket.
 //!
-//! The same libraries as in a cluster, over the same mTLS, on loopback ports of their own; only the authority is in memory and sessions are
-//! written down as files. What the operator does in a cluster that matters on a laptop (status from reports, the end of a deleted session) is
-//! the folder directory's.
+//! The same libraries as in a cluster; what they send to each other is handed over inside the process, and sessions are written down as files. What
+//! the operator does in a cluster that matters on a laptop (status from reports, the end of a deleted session) is the folder directory's.
 
 mod brokers;
-mod certificates;
 mod cleanup;
 mod folder;
 mod orphans;
@@ -17,6 +15,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -25,7 +24,7 @@ use dormouse_durable::{System, replace};
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_erasure::clusters::{Joined, TenantPrefix};
 use dormouse_gateway::{
-    BrokerAddresses, Directory, Gateway, Kernels,
+    Directory, Gateway, Kernels,
     auth::{keys::file::KeyFile, loopback::Loopback},
     directory::{
         files::name_of,
@@ -33,15 +32,19 @@ use dormouse_gateway::{
     },
     links::Links,
 };
-use dormouse_kernel::{Pod, PodConfig};
+use dormouse_kernel::{BrokerTools, Pod, PodConfig};
 use dormouse_kms::KmsArgs;
+use dormouse_protocol::{broker::BROKER_PORT, kernel::KERNEL_PORT};
 use dormouse_seal::{Keyring, Seal};
-use dormouse_service::tls::{PeerClient, Process};
+use dormouse_service::{
+    telemetry,
+    tls::{Identity, Process},
+    wire::InProcess,
+};
 use dormouse_store::SnapshotStore;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use certificates::Authority;
 use cleanup::StoreCleanup;
 use storage::StorageArgs;
 
@@ -59,6 +62,10 @@ const KEYS_FILE: &str = "keys.json";
 const LINKS_KEY_FILE: &str = "links.key";
 /// Live sessions that fit.
 const SLOTS: u32 = 10_000;
+/// Where the pod is said to listen: nothing connects to it.
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), KERNEL_PORT);
+/// How long answers may take to leave after every session is stored.
+const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes for copies of sleeping sessions.
 const CACHE_BYTES: u64 = 256 << 20;
 
@@ -109,7 +116,9 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let plain = args.storage.open(&args.data)?;
     let place = TenantPrefix { store_prefix: STORE_PREFIX.to_owned(), tenant: namespace.clone() };
     let store: Arc<dyn SnapshotStore> = Arc::new(Joined::new(Arc::clone(&plain), place, cluster.clone()));
-    let authority = Authority::new()?;
+    let within = InProcess::new(brokers::unknown());
+    telemetry::install_tls_provider();
+    let forms = reqwest::Client::new();
     // The gateway stops first; what it talks to outlives the requests under way.
     let inner = CancellationToken::new();
     let inner_tasks = TaskTracker::new();
@@ -121,8 +130,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         broker: String::new(),
         seal: Arc::new(seal(&args, &namespace).await?),
     };
-    let tools = brokers::start(&args.brokers, &namespace, &store_of_brokers, &authority, &inner, &inner_tasks).await?;
-    let (brokers, broker_addresses) = (tools.names(), tools.addresses());
+    let brokers = brokers::start(&args.brokers, &namespace, &store_of_brokers, &within, &inner, &inner_tasks).await?;
     let config = PodConfig {
         pod: POD.to_owned(),
         namespace: namespace.clone(),
@@ -132,23 +140,28 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         store_prefix: STORE_PREFIX.to_owned(),
         isolation: dormouse_kernel::Isolation::Shared,
     };
+    let identity = Identity::kernel(&namespace, POOL, POD);
+    let tools = BrokerTools::new(within.client(forms.clone(), &identity), format!("{{name}}.{{namespace}}:{BROKER_PORT}"));
     let pod = Pod::sealing(config, engines, Arc::clone(&store), Arc::new(tools), seal(&args, &namespace).await?)?;
-    let pod_listener = TcpListener::bind("127.0.0.1:0").await?;
-    let static_pod =
-        StaticPod { pod: POD.to_owned(), namespace: namespace.clone(), address: pod_listener.local_addr()?, boot: pod.info().boot };
-    let pod_tls = authority.issue_kernel(&namespace, POOL, POD)?;
+    let static_pod = StaticPod { pod: POD.to_owned(), namespace: namespace.clone(), address: NOWHERE, boot: pod.info().boot };
+    let stop = CancellationToken::new();
+    within.serve(&identity, pod.routes(stop.clone()));
     inner_tasks.spawn({
-        let (pod, inner) = (pod.clone(), inner.clone());
-        async move { pod.serve(pod_listener, pod_tls, inner).await }
+        let (pod, inner, within) = (pod.clone(), inner.clone(), within.clone());
+        async move {
+            inner.cancelled().await;
+            pod.drain().await;
+            stop.cancel();
+            within.end(&identity, LAST_ANSWERS_TIMEOUT).await;
+        }
     });
 
-    let kernels = Kernels::new(PeerClient::new(authority.issue(Process::Gateway, SYSTEM, "gateway")?)?)
-        .with_brokers(BrokerAddresses::Named(broker_addresses.clone()));
+    let kernels = Kernels::new(within.client(forms.clone(), &Identity::new(Process::Gateway, SYSTEM, "gateway")));
     // Reports and forgetting are the operator's right; here the directory does that work.
-    let reports = Kernels::new(PeerClient::new(authority.issue(Process::Operator, SYSTEM, "operator")?)?);
+    let reports = Kernels::new(within.client(forms, &Identity::new(Process::Operator, SYSTEM, "operator")));
     let manifests: Vec<PathBuf> = args.sessions.iter().chain(&args.brokers).cloned().collect();
     let config_maps = sessions::config_maps(&manifests, &namespace)?;
-    let cleanup = Arc::new(StoreCleanup { store, brokers: reports.clone().with_brokers(BrokerAddresses::Named(broker_addresses)) });
+    let cleanup = Arc::new(StoreCleanup { store, brokers: reports.clone() });
     let directory = FolderDirectory::open(System::shared(), sessions_dir, vec![static_pod], reports, Some(cleanup)).await?;
     directory.set_config_maps(config_maps);
     directory.set_limits(sessions::limits(&manifests, &namespace)?);

@@ -1,9 +1,13 @@
-//! What carries HTTP requests: the network, or what a simulation puts in its place.
+//! What carries HTTP requests: the network, a process to its own services, or what a simulation puts in its place.
+
+mod in_process;
 
 use std::{error::Error, fmt::Debug, sync::Arc};
 
 use futures::future::BoxFuture;
 use reqwest::{Client, Request, RequestBuilder, Response};
+
+pub use in_process::InProcess;
 
 /// Carries requests in the network's stead.
 pub trait Wire: Debug + Send + Sync {

@@ -5,7 +5,7 @@
 mod lines;
 mod unwritten;
 
-use std::{collections::HashMap, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use dormouse_control::session::Record;
@@ -128,31 +128,8 @@ pub struct Answer {
 #[derive(Clone)]
 pub struct Kernels {
     client: PeerClient,
-    brokers: BrokerAddresses,
-}
-
-/// Where brokers listen.
-#[derive(Debug, Clone)]
-pub enum BrokerAddresses {
-    /// `host:port`, in which `{name}` and `{namespace}` are replaced.
-    Template(String),
-    /// By name.
-    Named(HashMap<String, String>),
-}
-
-impl Default for BrokerAddresses {
-    fn default() -> Self {
-        Self::Template(format!("{{name}}-broker.{{namespace}}.svc:{BROKER_PORT}"))
-    }
-}
-
-impl BrokerAddresses {
-    fn of(&self, namespace: &str, name: &str) -> Option<String> {
-        match self {
-            Self::Template(template) => Some(template.replace("{name}", name).replace("{namespace}", namespace)),
-            Self::Named(addresses) => addresses.get(name).cloned(),
-        }
-    }
+    /// Where brokers listen: `host:port`, in which `{name}` and `{namespace}` are replaced.
+    brokers: String,
 }
 
 /// By what right a pod may run a session: what is sent with every call.
@@ -188,12 +165,12 @@ impl Kernels {
     /// A client that proves who it is with `client`'s certificate.
     #[must_use]
     pub fn new(client: PeerClient) -> Self {
-        Self { client, brokers: BrokerAddresses::default() }
+        Self { client, brokers: format!("{{name}}-broker.{{namespace}}.svc:{BROKER_PORT}") }
     }
 
-    /// The same, with brokers at these addresses.
+    /// The same, with brokers at this `host:port`, in which `{name}` and `{namespace}` are replaced.
     #[must_use]
-    pub fn with_brokers(self, brokers: BrokerAddresses) -> Self {
+    pub fn with_brokers(self, brokers: String) -> Self {
         Self { brokers, ..self }
     }
 
@@ -210,9 +187,7 @@ impl Kernels {
         path: &str,
         call: &impl Serialize,
     ) -> Result<A, KernelError> {
-        let Some(address) = self.brokers.of(namespace, broker) else {
-            return Err(KernelError::Refused(ApiError::new(ErrorCode::ToolNotFound, format!("there is no ToolBroker {broker}"))));
-        };
+        let address = self.brokers.replace("{name}", broker).replace("{namespace}", namespace);
         let peer = Identity::new(Process::Broker, namespace, broker);
         let request = self.client.request(Method::POST, &peer, &address, path).timeout(ORDER_TIMEOUT).json(call);
         json(self.client.send(request).await?).await

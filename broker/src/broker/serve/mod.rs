@@ -75,10 +75,16 @@ impl Broker {
     /// The same, taking calls of `pools` as long as there is room for them in `memory`.
     pub async fn serve_within(self, memory: Memory, pools: LivingPools, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
         let namespace = tls.identity().namespace;
+        let routes = self.router_for(namespace, pools).layer(from_fn_with_state(memory, memory::admit_whole));
+        self.work_beside(Server::new(tls).serve(listener, routes, shutdown)).await;
+    }
+
+    /// Does what a broker does beside answering, as long as its routes are served: delivers events, and keeps jobs clean. Then stores the last lines of the
+    /// audit.
+    pub async fn work_beside(self, serving: impl Future<Output = ()>) {
         let delivering = tokio::spawn(self.clone().keep_delivering());
         let sweeping = tokio::spawn(self.clone().keep_jobs_clean());
-        let routes = self.router_for(namespace, pools).layer(from_fn_with_state(memory, memory::admit_whole));
-        Server::new(tls).serve(listener, routes, shutdown).await;
+        serving.await;
         delivering.abort();
         sweeping.abort();
         let _ = tokio::time::timeout(LAST_LINES_TIMEOUT, self.store_audit()).await;
