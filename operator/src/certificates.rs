@@ -56,6 +56,10 @@ fn renewed(context: &Context) -> Result<Timestamp, CaError> {
 async fn turn(context: &Context, held: &mut Held) -> Result<(), CaError> {
     let authority = &context.authority;
     authority.refresh().await?;
+    // The others follow.
+    if !context.shard.is_first() {
+        return Ok(());
+    }
     authority.ensure_gateway(&context.config.door_names).await?;
     let (stage, is_due) = authority.stage();
     if stage == Stage::Settled && !is_due && held.as_ref().is_some_and(|(of, _)| *of == authority.fingerprint()) {

@@ -59,6 +59,9 @@ pub struct Config {
     /// What it looks after.
     #[command(flatten)]
     pub scope: WatchArgs,
+    /// Among how many operators at work the namespaces are divided. All of them must have the same number; those beyond it stand by.
+    #[arg(long, env = "DORMOUSE_SHARDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub shards: u32,
     /// Image of kernel pods whose pool names none.
     #[arg(long, env = "DORMOUSE_KERNEL_IMAGE")]
     pub kernel_image: String,

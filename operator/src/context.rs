@@ -14,7 +14,7 @@ use dormouse_service::{
     Metrics,
     tls::{PeerClient, TlsFiles},
 };
-use dormouse_watch::WatchScope;
+use dormouse_watch::{Shard, WatchScope};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, Resource,
@@ -43,8 +43,10 @@ pub struct Context {
     pub client: Client,
     /// Flags.
     pub config: Config,
-    /// What is looked after.
+    /// What is looked after, here and by others.
     pub scope: WatchScope,
+    /// Which part of that is this process's.
+    pub shard: Shard,
     /// The certificate authority.
     pub authority: Authority,
     /// Requests to kernel pods, with the operator's identity; replaced when its certificate is.

@@ -2,11 +2,11 @@
 
 use std::{collections::HashMap, convert::Infallible, fmt::Debug, future::Future, hash::Hash, sync::Arc};
 
-use dormouse_watch::watch;
+use dormouse_watch::WatchScope;
 use futures::{FutureExt as _, Stream, StreamExt as _, future, stream};
 use kube::{
-    Api, Resource, ResourceExt as _,
-    core::{DeserializeGuard, error_boundary::InvalidObject},
+    Client, Resource, ResourceExt as _,
+    core::{DeserializeGuard, NamespaceResourceScope, error_boundary::InvalidObject},
     runtime::{
         WatchStreamExt as _, applier,
         controller::{self, Action, ReconcileRequest},
@@ -27,21 +27,26 @@ pub const CONCURRENCY_OF_NAMESPACE: usize = 8;
 pub type Outcome = Result<Action, ReconcileError>;
 
 /// The objects of a watch, whenever one changes or goes. A watch that breaks is logged and taken up again.
-pub fn watched<K>(revisions: &Revisions, apis: Vec<Api<K>>, config: watcher::Config) -> impl Stream<Item = K> + Send + 'static
+pub fn watched<K>(
+    revisions: &Revisions,
+    (scope, client): (&WatchScope, &Client),
+    config: watcher::Config,
+) -> impl Stream<Item = K> + Send + 'static
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let events = revisions.renewed(move || watch(apis.clone(), config.clone()));
+    let (scope, client) = (scope.clone(), client.clone());
+    let events = revisions.renewed(move || scope.watch(&client, config.clone()));
     events.touched_objects().filter_map(|result| future::ready(logged(result)))
 }
 
 /// What can be read of a kind. An object that cannot (it may be older than a rule of its schema) is left out and stalls no other.
 fn readable<K>(
     revisions: &Arc<Revisions>,
-    apis: Vec<Api<DeserializeGuard<K>>>,
+    (scope, client): (&WatchScope, &Client),
 ) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static
 where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     use watcher::Event;
     fn read<K: Resource<DynamicType = ()>>(guard: DeserializeGuard<K>) -> Option<K> {
@@ -51,8 +56,9 @@ where
             .inspect_err(|error| tracing::warn!(kind = %K::kind(&()), object = ?of(error), %error, "cannot be read and is left alone"))
             .ok()
     }
-    let seen = Arc::clone(revisions);
-    let events = revisions.renewed(move || watch(apis.clone(), watcher::Config::default().page_size(trim::LIST_PAGE_OBJECTS)));
+    let (seen, scope, client) = (Arc::clone(revisions), scope.clone(), client.clone());
+    let config = watcher::Config::default().page_size(trim::LIST_PAGE_OBJECTS);
+    let events = revisions.renewed(move || scope.watch::<DeserializeGuard<K>>(&client, config.clone()));
     events.filter_map(move |event| {
         if let Ok(Event::InitApply(guard) | Event::Apply(guard) | Event::Delete(guard)) = &event {
             seen.saw(guard.resource_version().as_deref());
@@ -69,11 +75,11 @@ where
 }
 
 /// Keeps what a watch tells in a cache, until `shutdown`.
-pub async fn kept<K>(revisions: &Arc<Revisions>, apis: Vec<Api<DeserializeGuard<K>>>, writer: Writer<K>, shutdown: CancellationToken)
+pub async fn kept<K>(revisions: &Arc<Revisions>, of: (&WatchScope, &Client), writer: Writer<K>, shutdown: CancellationToken)
 where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    let events = readable(revisions, apis).reflect(writer).take_until(shutdown.cancelled_owned());
+    let events = readable(revisions, of).reflect(writer).take_until(shutdown.cancelled_owned());
     let seen = events.map(|event| logged(event).is_some());
     seen.for_each(|_| future::ready(())).await;
 }
@@ -105,21 +111,20 @@ pub struct Reconciler<K: Resource, F> {
 /// Reconciles until `shutdown`, and lets what runs end.
 pub async fn run<K, F>(
     kind: &'static str,
-    apis: Vec<Api<DeserializeGuard<K>>>,
     writer: Writer<K>,
     others: Vec<Triggers<K>>,
     reconciler: Reconciler<K, F>,
     context: Arc<Context>,
     shutdown: CancellationToken,
 ) where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     ObjectRef<K>: Hash + Eq,
     F: Future<Output = Outcome> + Send + 'static,
 {
     let store = writer.as_reader();
     let Reconciler { trim, seen, matters, reconcile } = reconciler;
     let seeing = Arc::clone(&context);
-    let touched = readable(&context.revisions, apis)
+    let touched = readable(&context.revisions, (&context.scope, &context.client))
         .modify(trim)
         .inspect(move |event| {
             if let Ok(event) = event {

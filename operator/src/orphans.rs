@@ -108,7 +108,7 @@ fn visits(named: impl IntoIterator<Item = (String, Storage)>, own: &StorageArgs,
     let own_target = storage::target(None, own).ok();
     let tenants = match scope.named() {
         None => vec![None],
-        Some(namespaces) => namespaces.iter().cloned().map(Some).collect(),
+        Some(namespaces) => namespaces.iter().filter(|namespace| scope.is_ours(namespace)).cloned().map(Some).collect(),
     };
     let mut visits = Vec::new();
     if let Some(target) = &own_target {
@@ -129,7 +129,9 @@ async fn sweep_one(context: &Context, visit: &Visit) -> Result<Swept, SweepError
     let own = &context.config.storage;
     let namespace = visit.namespace.as_deref();
     let opened = context.stores.open(&context.client, own, namespace.unwrap_or_default(), visit.spec.as_ref()).await?;
-    let scope = Scope { store_prefix: &opened.prefix, tenant: namespace, now_ms: jiff::Timestamp::now().as_millisecond() };
+    let is_ours = |tenant: &str| context.scope.is_ours(tenant);
+    let scope =
+        Scope { store_prefix: &opened.prefix, tenant: namespace, is_ours: &is_ours, now_ms: jiff::Timestamp::now().as_millisecond() };
     let cluster = own.cluster.as_deref().unwrap_or_default();
     Ok(sweep(&*opened.store, scope, cluster, async || Ok(known(context).await?)).await?)
 }

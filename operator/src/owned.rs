@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, fmt::Debug, hash::Hash, sync::Arc};
 
 use dormouse_crds::labels::{COMPONENT, MANAGED_BY, MANAGER};
-use dormouse_watch::{WatchScope, watch};
+use dormouse_watch::WatchScope;
 use futures::{StreamExt as _, future, stream};
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -16,7 +16,7 @@ use k8s_openapi::{
     },
 };
 use kube::{
-    Api, Client, Resource, ResourceExt as _,
+    Client, Resource, ResourceExt as _,
     runtime::{
         WatchStreamExt as _,
         reflector::{ObjectRef, Store, store::Writer},
@@ -138,9 +138,9 @@ where
     O: Part,
     ObjectRef<O>: Hash + Eq,
 {
-    let (apis, config, writer): (Vec<Api<O>>, _, Writer<O>) = (scope.apis(client), config.clone(), Writer::default());
+    let (scope, client, config, writer) = (scope.clone(), client.clone(), config.clone(), Writer::<O>::default());
     let store = writer.as_reader();
-    let events = revisions.renewed(move || watch(apis.clone(), config.clone()));
+    let events = revisions.renewed(move || scope.watch::<O>(&client, config.clone()));
     let touched = events.modify(|object| object.managed_fields_mut().clear()).reflect(writer).touched_objects();
     let logged = touched.filter_map(|result| future::ready(result.inspect_err(|error| tracing::warn!(%error, "watch")).ok()));
     let owners = logged.flat_map(|object| {

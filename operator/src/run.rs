@@ -9,12 +9,12 @@ use anyhow::Context as _;
 use dormouse_control::writes::Writes;
 use dormouse_crds::{broker::ToolBroker, labels::MANAGER, pool::KernelPool, quota::KernelQuota, session::KernelSession};
 use dormouse_service::{Gate, Metrics, Readiness, admin::AdminServer, memory::Memory, tls::PeerClient};
-use dormouse_watch::WatchScope;
+use dormouse_watch::{Shard, WatchScope};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
     Client,
-    core::{DeserializeGuard, PartialObjectMeta},
+    core::PartialObjectMeta,
     runtime::{
         events::{Recorder, Reporter},
         reflector::store::Writer,
@@ -32,7 +32,7 @@ use crate::{
     context::{Caches, Context, OperatorMetrics},
     controller::{self, Reconciler, generation, unseen, watched},
     hub::Hub,
-    leader::Leader,
+    leader::Candidate,
     orphans,
     owned::Owned,
     pool, reports,
@@ -59,19 +59,18 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let client = Client::try_default().await.context("the Kubernetes API")?;
     // Connections of its own: no answer about the lease comes behind what watches bring.
     let of_lease = Client::try_default().await.context("the Kubernetes API")?;
-    let leader = Leader::new(of_lease, &config.system_namespace, &config.pod);
+    let candidate = Candidate::new(of_lease, &config.system_namespace, &config.pod, config.shards);
     lease.not_ready("the API server has not told yet who holds the lease dormouse-operator");
-    let won = leader.acquire(&shutdown, |holder| {
+    let won = candidate.acquire(&shutdown, |holder| {
         // A standby has nothing to wait for: it is ready to take over.
         tracing::debug!(holder, "standing by");
         lease.ready();
         gates.caches.ready();
         gates.sessions.ready();
     });
-    if !won.await {
-        return Ok(());
-    }
-    tracing::info!(pod = config.pod, "leading");
+    let Some(leader) = won.await else { return Ok(()) };
+    let shard = leader.shard();
+    tracing::info!(pod = config.pod, shard = shard.index, of = shard.of, "leading");
     operator_metrics.leader.set(1);
     lease.ready();
     gates.sessions.not_ready("the API server has not told yet whether it takes sessions");
@@ -86,7 +85,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
             Err(lost) => return Err(lost.into()),
             Ok(never) => match never {},
         },
-        worked = work(config, client, operator_metrics, gates, shutdown) => worked,
+        worked = work(config, shard, client, operator_metrics, gates, shutdown) => worked,
     };
     readiness.stopping();
     holding.abort();
@@ -102,22 +101,25 @@ struct Gates {
     sessions: Gate,
 }
 
-/// Everything that only the leader does.
+/// Everything that only the leader does, of its shard.
 async fn work(
     mut config: Config,
+    shard: Shard,
     client: Client,
     metrics: OperatorMetrics,
     gates: Gates,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let scope = WatchScope::from(&config.scope);
+    let whole = WatchScope::from(&config.scope);
+    let scope = whole.clone().shard(shard);
     if config.storage.cluster.as_ref().is_none_or(String::is_empty) {
         config.storage.cluster = Some(orphans::cluster(client.clone()).await.context("the name of this cluster in object stores")?);
     }
-    let authority = Authority::load(client.clone(), &config.system_namespace, scope.clone(), config.certificates)
-        .await
-        .context("the certificate authority")?;
-    authority.ensure_gateway(&config.door_names).await.context("the gateways' certificate")?;
+    let authority =
+        Authority::load(client.clone(), &config.system_namespace, whole, config.certificates).await.context("the certificate authority")?;
+    if shard.is_first() {
+        authority.ensure_gateway(&config.door_names).await.context("the gateways' certificate")?;
+    }
     let (tls, tls_due) = authority.operator_tls().context("the operator's certificate")?;
     let peers = PeerClient::new(tls.clone()).context("the operator's client")?;
     let mut without_retries = kube::Config::infer().await.context("the Kubernetes API")?;
@@ -149,6 +151,7 @@ async fn work(
         client: client.clone(),
         config,
         scope: scope.clone(),
+        shard,
         authority,
         peers: RwLock::new(peers),
         tls: watch::Sender::new(tls),
@@ -160,14 +163,14 @@ async fn work(
         revisions,
         caches: caches.clone(),
         pool_triggers,
-        writes: Writes::default(),
+        writes: Writes::share_of(shard.of),
         index: Mutex::default(),
         sizes: Mutex::default(),
         unread: Default::default(),
     });
     let brokers_cache = caches.brokers.clone();
     let revisions = &context.revisions;
-    let secrets = watched(revisions, scope.apis::<PartialObjectMeta<Secret>>(&client), watcher::Config::default());
+    let secrets = watched::<PartialObjectMeta<Secret>>(revisions, (&scope, &client), watcher::Config::default());
     let secrets = secrets.flat_map(move |secret| futures::stream::iter(broker::referring(&brokers_cache, &secret))).boxed();
     pool_others.push(queued(pool_queue));
     broker_others.push(secrets);
@@ -179,7 +182,6 @@ async fn work(
             caches.clone(),
             controller::run(
                 "KernelPool",
-                scope.apis(&client),
                 pools,
                 pool_others,
                 Reconciler { trim: trim::pool, seen: unseen, matters: Some(generation), reconcile: pool::reconcile },
@@ -189,7 +191,6 @@ async fn work(
         ),
         controller::run(
             "ToolBroker",
-            scope.apis(&client),
             brokers,
             broker_others,
             Reconciler { trim: trim::broker, seen: unseen, matters: Some(generation), reconcile: broker::reconcile },
@@ -198,7 +199,6 @@ async fn work(
         ),
         controller::run(
             "KernelSession",
-            scope.apis(&client),
             sessions,
             vec![queued(session_queue)],
             Reconciler { trim: trim::session, seen: session::seen, matters: None, reconcile: session::reconcile },
@@ -214,7 +214,7 @@ async fn work(
         admission::tell_when_sessions_are_taken(without_retries, sessions_in, gates.sessions),
     );
     let swept = futures::future::join4(
-        controller::kept(&context.revisions, scope.apis::<DeserializeGuard<KernelQuota>>(&client), quotas, stop()),
+        controller::kept(&context.revisions, (&scope, &client), quotas, stop()),
         orphans::run(context.clone(), stop()),
         context.revisions.run(scope.apis(&client), stop()),
         session::archive::server::run(context.clone(), stop()),

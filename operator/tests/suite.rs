@@ -10,6 +10,7 @@ mod identities;
 mod orphans;
 mod reference;
 mod scope;
+mod shards;
 mod shrink;
 mod sieve;
 mod support;

@@ -20,7 +20,7 @@ pub(super) async fn collect(
         tracing::warn!(unread, "what is stored of sessions without a file is not looked for while files of sessions cannot be read");
         return;
     }
-    let scope = Scope { store_prefix: super::STORE_PREFIX, tenant: Some(&namespace), now_ms: Clock::system().now_ms() };
+    let scope = Scope { store_prefix: super::STORE_PREFIX, tenant: Some(&namespace), is_ours: &|_| true, now_ms: Clock::system().now_ms() };
     let known = async || {
         let records = directory.list(None);
         // A ToolBroker that this start does not name comes again with the next, if a session names it.

@@ -35,6 +35,8 @@ pub struct Writes {
     archive: Rate,
     /// Sessions that are merely busy, in the whole cluster.
     busy: Mutex<Busy>,
+    busy_every: Duration,
+    busy_burst: u32,
 }
 
 /// Who waits to be written, each with a turn of its own: so nobody looks at a session before it can be written, however many wait.
@@ -55,16 +57,26 @@ struct Behind {
 
 impl Default for Writes {
     fn default() -> Self {
-        Self {
-            of_namespace: Rate::new(STATUS_WRITE_EVERY, STATUS_WRITES_BURST),
-            settled: Rate::new(SETTLED_WRITE_EVERY, SETTLED_WRITES_BURST),
-            archive: Rate::new(ARCHIVE_EVERY, ARCHIVE_BURST),
-            busy: Mutex::default(),
-        }
+        Self::share_of(1)
     }
 }
 
 impl Writes {
+    /// What one of `processes` may write that share the cluster's limits; each namespace is one's only.
+    #[must_use]
+    pub fn share_of(processes: u32) -> Self {
+        let processes = processes.max(1);
+        let share = |burst: u32| burst.div_ceil(processes);
+        Self {
+            of_namespace: Rate::new(STATUS_WRITE_EVERY, STATUS_WRITES_BURST),
+            settled: Rate::new(SETTLED_WRITE_EVERY * processes, share(SETTLED_WRITES_BURST)),
+            archive: Rate::new(ARCHIVE_EVERY * processes, share(ARCHIVE_BURST)),
+            busy: Mutex::default(),
+            busy_every: BUSY_WRITE_EVERY * processes,
+            busy_burst: share(BUSY_WRITES_BURST),
+        }
+    }
+
     /// Whether what somebody may wait for may be written now.
     ///
     /// # Errors
@@ -87,9 +99,9 @@ impl Writes {
             return Err(interval - waited);
         }
         let turn = *behind.turn.get_or_insert_with(|| {
-            let unused = now.checked_sub(BUSY_WRITE_EVERY * BUSY_WRITES_BURST).unwrap_or(now);
+            let unused = now.checked_sub(self.busy_every * self.busy_burst).unwrap_or(now);
             let turn = next_turn.map_or(unused, |next| next.max(unused));
-            *next_turn = Some(turn + BUSY_WRITE_EVERY);
+            *next_turn = Some(turn + self.busy_every);
             turn
         });
         let wait = turn.saturating_duration_since(now);
@@ -177,6 +189,21 @@ mod tests {
             }
         }
         assert!(written > 0 && written < 5 * 600, "{written} in ten minutes");
+    }
+
+    #[test]
+    fn several_processes_together_write_no_more_than_one() {
+        let written = |processes: u32| {
+            let (start, limits) = (Instant::now(), (0..processes).map(|_| Writes::share_of(processes)).collect::<Vec<_>>());
+            let writes = |limits: &Writes, ms: u64| {
+                let (now, uid) = (start + Duration::from_millis(ms), ms.to_string());
+                let busy = limits.busy(&uid, Duration::ZERO, now).is_ok();
+                u32::from(busy) + u32::from(limits.settled(&uid, now).is_ok()) + u32::from(limits.archive(now).is_ok())
+            };
+            limits.iter().map(|limits| (0..60_000).map(|ms| writes(limits, ms)).sum::<u32>()).sum::<u32>()
+        };
+        let (one, four) = (written(1), written(4));
+        assert!(one > 6_000 && four.abs_diff(one) <= 12, "{one} {four}");
     }
 
     #[test]

@@ -33,12 +33,14 @@ pub enum OrphansError {
 }
 
 /// What is swept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Scope<'a> {
     /// Before every key: empty, or ending in `/`.
     pub store_prefix: &'a str,
     /// One tenant, or all.
     pub tenant: Option<&'a str>,
+    /// Of which tenants: others are another process's to sweep.
+    pub is_ours: &'a (dyn Fn(&str) -> bool + Sync),
     /// The time, in milliseconds since the Unix epoch.
     pub now_ms: i64,
 }
@@ -89,12 +91,13 @@ where
 {
     let (listed, leftovers) = list(store, scope).await?;
     let mut swept = Swept::default();
-    let only_shared: BTreeSet<&str> = leftovers.tenants().collect();
+    let only_shared: BTreeSet<&str> = leftovers.tenants().filter(|tenant| (scope.is_ours)(tenant)).collect();
     if listed.is_empty() && only_shared.is_empty() {
         return Ok(swept);
     }
     let known = known().await.map_err(OrphansError::Sessions)?;
-    let unknown = listed.unknown(&known.sessions);
+    let mut unknown = listed.unknown(&known.sessions);
+    unknown.retain(|(tenant, _)| (scope.is_ours)(tenant));
     let with_sessions: HashSet<&str> = unknown.iter().map(|(tenant, _)| *tenant).collect();
     let others = only_shared.into_iter().filter(|tenant| !with_sessions.contains(tenant)).map(|tenant| (tenant, Vec::new()));
     for (tenant, orphans) in unknown.iter().cloned().chain(others) {

@@ -29,7 +29,7 @@ fn known(sessions: &[&str]) -> Known {
 }
 
 fn scope(tenant: Option<&str>) -> Scope<'_> {
-    Scope { store_prefix: "p/", tenant, now_ms: 2_000_000_000_000 }
+    Scope { store_prefix: "p/", tenant, is_ours: &|_| true, now_ms: 2_000_000_000_000 }
 }
 
 async fn swept(store: &Memory, cluster: &str, sessions: &[&str]) -> Swept {
@@ -103,6 +103,19 @@ async fn who_does_not_know_which_sessions_there_are_removes_nothing() {
     };
     assert_eq!(sweep(&store, scope(Some("team")), "a", late).await.unwrap().sessions, 1);
     assert!(store.get(&key("team", "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e03").head()).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn anothers_tenants_are_left_to_it() {
+    let store = Memory::new();
+    team().join(&store, "a").await.unwrap();
+    litter(&store).await;
+    let mut scope = Scope { is_ours: &|tenant| tenant != "team", ..scope(None) };
+    let sweep = async |scope| sweep(&store, scope, "a", async || Ok(known(&[LIVE]))).await.unwrap();
+    assert_eq!(sweep(scope).await, Swept::default());
+    assert_eq!(left(&store).await, 3);
+    scope.is_ours = &|tenant| tenant == "team";
+    assert_eq!(sweep(scope).await.sessions, 1);
 }
 
 #[tokio::test]

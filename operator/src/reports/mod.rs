@@ -13,11 +13,10 @@ use dormouse_service::{
     answer::{AnswerError, read_json},
     tls::Identity,
 };
-use dormouse_watch::watch;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
-    Api, ResourceExt as _,
+    ResourceExt as _,
     runtime::{
         WatchStreamExt as _,
         reflector::{ObjectRef, store::Writer},
@@ -44,11 +43,11 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 /// Seconds that a pod may take to answer a question.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Follows every kernel pod of the cluster until `shutdown`.
+/// Follows every kernel pod of this operator's namespaces until `shutdown`.
 pub async fn run(context: Arc<Context>, writer: Writer<Pod>, shutdown: CancellationToken) {
-    let apis: Vec<Api<Pod>> = context.scope.apis(&context.client);
     let config = watcher::Config::default().labels(&format!("{COMPONENT}=kernel"));
-    let pods = context.revisions.renewed(move || watch(apis.clone(), config.clone()));
+    let (scope, client) = (context.scope.clone(), context.client.clone());
+    let pods = context.revisions.renewed(move || scope.watch::<Pod>(&client, config.clone()));
     let events = pods.modify(trim::pod).reflect(writer).take_until(shutdown.clone().cancelled_owned());
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {

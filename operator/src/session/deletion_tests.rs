@@ -83,6 +83,7 @@ async fn context(server: Arc<Server>) -> Context {
     Context {
         config,
         scope: Default::default(),
+        shard: Default::default(),
         peers: RwLock::new(PeerClient::new(tls.clone()).unwrap()),
         tls: tokio::sync::watch::Sender::new(tls),
         authority,

@@ -117,7 +117,8 @@ pub fn start_operator(kubeconfig: &Path, minio: &Minio, folder: &Path, flags: &[
     let mut command = Command::new(env!("CARGO_BIN_EXE_dormouse-operator"));
     command
         .env("KUBECONFIG", kubeconfig)
-        .args(["--pod=operator", "--kernel-image=k", "--broker-image=b", "--s3-bucket=sessions"])
+        .args((!flags.iter().any(|flag| flag.starts_with("--pod="))).then_some("--pod=operator"))
+        .args(["--kernel-image=k", "--broker-image=b", "--s3-bucket=sessions"])
         .args(flags)
         .arg(format!("--s3-endpoint={}", minio.endpoint()))
         .arg(format!("--s3-credentials-dir={}", folder.display()))
@@ -207,12 +208,16 @@ impl Cluster {
         Self { server, client, bucket, minio, operator, admin, number, folder }
     }
 
+    /// With which its operator knows the API server.
+    pub fn kubeconfig(&self) -> std::path::PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
     /// Ends the operator, and starts another in its place once `between` is done.
     pub async fn restart(&mut self, flags: &[&str], between: impl Future<Output = ()>) {
         self.operator.kill();
         between.await;
-        let kubeconfig = self.folder.path().join("kubeconfig");
-        (self.operator, self.admin) = start_operator(&kubeconfig, &self.minio, self.folder.path(), flags);
+        (self.operator, self.admin) = start_operator(&self.kubeconfig(), &self.minio, self.folder.path(), flags);
     }
 
     pub async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {

@@ -61,7 +61,7 @@ impl World {
         while !pod.readiness().is_ready() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let scope = Scope { store_prefix: PREFIX, tenant: Some(TEAM), now_ms: self.clock.now_ms() };
+        let scope = Scope { store_prefix: PREFIX, tenant: Some(TEAM), is_ours: &|_| true, now_ms: self.clock.now_ms() };
         let sessions = async || {
             let sessions = directory.list(None).iter().map(|record| record.uid.clone()).collect();
             Ok(Known { sessions, brokers: [(TEAM.to_owned(), "tools".to_owned())].into() })
