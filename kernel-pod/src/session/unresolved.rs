@@ -87,16 +87,8 @@ impl Actor {
         if let Some(tries) = &mut self.tries {
             tries.later();
         }
-        let was_in_doubt = self.is_in_doubt();
         if let Resolution::Lost(fault) = self.resolve_within(TRY_TIMEOUT).await {
             self.on_result(Err(fault));
-        }
-        if was_in_doubt
-            && !self.is_in_doubt()
-            && let Some(owed) = self.phase.owed_mut()
-        {
-            // Whatever is stored may await something: a call that has not left yet, or a timer.
-            owed.unread = true;
         }
         // What cannot be done now is tried again.
         let (storage, look) = (self.owes_storage(), self.owes_a_look());
@@ -116,17 +108,21 @@ impl Actor {
             Outcome::Committed(_) => {
                 host.metrics.commit(CommitOutcome::Committed, began.elapsed());
                 self.phase.forgive();
-                Resolution::Settled
             }
             Outcome::Unsent(error) | Outcome::Unknown(error) => {
                 if let Some(owed) = self.phase.owed_mut() {
                     owed.commit = Some(attempt);
                 }
-                Resolution::Unknown(error)
+                return Resolution::Unknown(error);
             }
-            // Whatever is stored, the next wake reads it.
-            Outcome::Lost(_, Fault::Superseded | Fault::Unstored(_) | Fault::Ended(_)) => Resolution::Settled,
-            Outcome::Lost(_, fault) => Resolution::Lost(fault),
+            Outcome::Lost(_, Fault::Superseded | Fault::Unstored(_) | Fault::Ended(_)) => {}
+            Outcome::Lost(_, fault) => return Resolution::Lost(fault),
         }
+        // Whatever is stored may await something, a call that has not left yet or a timer: somebody has to read it, also where this was asked for to put
+        // the session to sleep.
+        if let Some(owed) = self.phase.owed_mut() {
+            owed.unread = true;
+        }
+        Resolution::Settled
     }
 }

@@ -136,6 +136,23 @@ fn what_a_timer_did_goes_on_although_its_commit_was_in_doubt() {
     });
 }
 
+/// The same, of a session that is put to sleep while its commit is in doubt: what is stored then is read all the same.
+#[test]
+fn what_a_timer_did_goes_on_although_its_session_was_put_to_sleep_in_doubt() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
+        client.value(&gateway, "s", "k0", "await callTool('charge', {id: 'first'}); 0").await;
+        client.value(&gateway, "s", "k1", SETS).await;
+        seconds(50).await;
+        world.chaos.rule(|act| (act.to == "store" && act.verb == "put").then_some(Fate::Refused));
+        seconds(30).await;
+        world.chaos.forget_rules();
+        assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
+        seconds(300).await;
+        assert_eq!(world.service.times("timer"), 1);
+    });
+}
+
 /// What the timer does is the end of every process that does it.
 #[test]
 fn a_session_that_ends_each_process_that_wakes_it_ends_few() {
