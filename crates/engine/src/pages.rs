@@ -82,9 +82,15 @@ impl Image {
     }
 }
 
-/// Gives memory that freed instances have left in the C library's allocator back to the system; the instances' own mappings are gone with them anyway.
+/// Gives memory that freed instances have left in the allocators back to the system; the instances' own mappings are gone with them anyway. There are two:
+/// that of the process (`dormouse_service`), and that of the C library.
 /// Takes milliseconds after thousands of instances, in which other threads may wait for memory: not for an async task.
 pub fn give_back_freed() {
+    // SAFETY: `mi_collect` has no precondition.
+    #[expect(unsafe_code, reason = "a call into the allocator")]
+    unsafe {
+        libmimalloc_sys::mi_collect(true);
+    }
     #[cfg(target_env = "gnu")]
     // SAFETY: `malloc_trim` takes the allocator's own locks and has no precondition.
     #[expect(unsafe_code, reason = "a call into the C library")]

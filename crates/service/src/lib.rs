@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
 pub mod admin;
+mod allocator;
 pub mod answer;
 pub mod args;
 pub mod ca;
