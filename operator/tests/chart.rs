@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use clap::CommandFactory as _;
-use dormouse_operator::{Config, ca, leader};
+use dormouse_operator::{Config, account::ACCOUNT, ca, leader};
 
 fn chart(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/dormouse").join(file);
@@ -46,6 +46,10 @@ fn the_operator_may_delete_only_the_credentials_that_it_keeps_itself_nor_read_be
         // What leaves for the archive, and only as it was when it was put there.
         let archived = rule.matches("resources: [kernelsessions], verbs: [get, list, watch, create, patch, delete]}").count();
         assert_eq!(rule.matches("delete").count(), kept + archived, "{rule}");
+        // Whoever gets tokens of other ServiceAccounts may do what those may.
+        let tokens: Vec<&str> = rule.lines().filter(|line| line.contains("serviceaccounts")).collect();
+        let narrow = format!("resources: [serviceaccounts/token], resourceNames: [{ACCOUNT}], verbs: [create]}}");
+        assert!(tokens.len() <= 1 && tokens.iter().all(|line| line.contains(&narrow)), "{tokens:?}");
         assert!(!rule.contains('*') && !rule.contains("pods/exec") && !rule.contains("impersonate"), "{rule}");
     }
 }
