@@ -15,7 +15,7 @@ pub enum CredentialsSource {
     /// The operator mints short-lived ones, scoped to the namespace's prefix, by STS AssumeRole.
     #[default]
     Sts,
-    /// An administrator has made a Secret for each pool, and the pool names it.
+    /// An administrator has made a Secret or a role for each pool, and the pool names it.
     Static,
 }
 

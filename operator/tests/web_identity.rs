@@ -60,6 +60,13 @@ fn pool_with_a_role(cluster: &Cluster) {
     );
 }
 
+/// What the API server says against an object.
+fn try_apply(cluster: &Cluster, yaml: &str) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), yaml).unwrap();
+    cluster.server.kubectl(&["apply", "-f", file.path().to_str().unwrap()]).unwrap_err().to_string()
+}
+
 fn serviceaccount(cluster: &Cluster) {
     cluster.server.kubectl(&["create", "serviceaccount", ACCOUNT, "-n", "team"]).unwrap();
 }
@@ -104,6 +111,15 @@ async fn a_store_of_a_pools_own_takes_the_serviceaccount_of_its_namespace_for_po
     let folder = tempfile::tempdir().unwrap();
     let cluster = Cluster::start_by_token(&folder.path().join("token"), None, &FLAGS).await;
     let theirs = cluster.minio.create_bucket("theirs").await.unwrap();
+    for (wrong, sentence) in [
+        ("credentialsSecretRef: {name: s3}, webIdentity: {audience: a}", "write credentialsSecretRef or webIdentity, and not both"),
+        ("webIdentity: {audience: ''}", "audience: write whom the token is meant for"),
+        ("webIdentity: {audience: a, roleArn: theirs}", "roleArn: write the ARN of the role"),
+        ("webIdentity: {audience: a, stsEndpoint: 'https://user:password@sts'}", "stsEndpoint: write the URL of the STS service"),
+    ] {
+        let refused = try_apply(&cluster, &pool(&format!("storage: {{bucket: theirs, endpoint: 'https://s3', {wrong}}}")));
+        assert!(refused.contains(sentence), "{wrong}: {refused}");
+    }
     pool_with_a_role(&cluster);
     let ready = |field: &str| cluster.get(&["kernelpool", "default"], &format!("{{.status.conditions[?(@.type==\"Ready\")].{field}}}"));
     cluster.until("the pool says what to make", async || ready("message").contains("ServiceAccount dormouse-storage does not exist")).await;
