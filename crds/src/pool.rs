@@ -172,6 +172,28 @@ pub struct Storage {
     /// Secret with the keys `accessKeyId` and `secretAccessKey`, scoped to this namespace's prefix by whoever made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<NameRef>,
+    /// In place of that Secret: a role that the store gives for a token of the ServiceAccount `dormouse-storage` of this namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub web_identity: Option<WebIdentity>,
+}
+
+/// A role at a store that trusts the cluster as an issuer of tokens (AssumeRoleWithWebIdentity).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::web_identity())))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WebIdentity {
+    /// ARN of the role; AWS and MinIO need it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 2048)))]
+    pub role_arn: Option<String>,
+    /// Whom the token is meant for: `sts.amazonaws.com` at AWS, the client's id at MinIO.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 255)))]
+    pub audience: String,
+    /// URL of the STS service. Absent: at AWS the one of the region, elsewhere the object store itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 2048)))]
+    pub sts_endpoint: Option<String>,
 }
 
 /// Encryption at rest.
@@ -292,6 +314,26 @@ mod rules {
             rule(
                 "self.prefix == '' || (self.prefix.endsWith('/') && !self.prefix.startsWith('/'))",
                 "prefix: write nothing, or a prefix that ends in '/' and does not begin with it",
+            ),
+            rule(
+                "!has(self.credentialsSecretRef) || !has(self.webIdentity)",
+                "storage has two sources of credentials: write credentialsSecretRef or webIdentity, and not both",
+            ),
+        ])
+    }
+
+    pub(super) fn web_identity() -> Value {
+        let (sts, message) = plain_url(
+            "stsEndpoint",
+            "https?",
+            "stsEndpoint: write the URL of the STS service, without user and query, such as https://sts.example",
+        );
+        rules([
+            (format!("!has(self.stsEndpoint) || {sts}"), message),
+            rule("self.audience != ''", "audience: write whom the token is meant for, such as sts.amazonaws.com"),
+            rule(
+                "!has(self.roleArn) || self.roleArn.startsWith('arn:')",
+                "roleArn: write the ARN of the role, such as arn:aws:iam::123456789012:role/sessions",
             ),
         ])
     }

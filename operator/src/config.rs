@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use dormouse_crds::pool::Resources;
 use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_service::{AdminArgs, memory::MemoryArgs};
+use dormouse_store::sts::DURATION_MIN;
 use dormouse_watch::WatchArgs;
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 
@@ -14,7 +15,7 @@ pub enum CredentialsSource {
     /// The operator mints short-lived ones, scoped to the namespace's prefix, by STS AssumeRole.
     #[default]
     Sts,
-    /// An administrator has made a Secret for each pool, and the pool names it.
+    /// An administrator has made a Secret or a role for each pool, and the pool names it.
     Static,
 }
 
@@ -186,6 +187,14 @@ pub struct StorageArgs {
     /// Seconds that minted credentials live.
     #[arg(long, env = "DORMOUSE_STORAGE_CREDENTIALS_SECONDS", default_value_t = 3_600)]
     pub storage_credentials_seconds: u64,
+}
+
+impl StorageArgs {
+    /// How long minted credentials live.
+    #[must_use]
+    pub fn credentials_validity(&self) -> Duration {
+        Duration::from_secs(self.storage_credentials_seconds).max(DURATION_MIN)
+    }
 }
 
 /// What the default-deny policies leave open.

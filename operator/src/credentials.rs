@@ -1,7 +1,10 @@
-//! The Secrets with the storage credentials of pools and brokers: minted (STS AssumeRole with a session policy), each with its own rights, or copied from
-//! one that an administrator has made.
+//! The Secrets with the storage credentials of pools and brokers: minted with a session policy, each with its own rights (by the operator in its own store,
+//! as the ServiceAccount of the namespace in another), or copied from one that an administrator has made.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use dormouse_control::{condition::rfc3339, reason::PoolReason};
 use dormouse_crds::labels::{BROKER, POOL};
@@ -10,14 +13,15 @@ use dormouse_store::{
     Credentials,
     credentials::read_token,
     rights::{self, Rights},
-    sts::{DURATION_MIN, Identity, StsError},
+    sts::Identity,
 };
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
-use kube::{Api, api::ObjectMeta};
+use kube::{Api, ResourceExt as _, api::ObjectMeta};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
+    account::{Account, reason_of},
     apply::apply,
     config::StorageArgs,
     context::Context,
@@ -69,7 +73,10 @@ impl Holder<'_> {
 
     /// Names the store and the rights: credentials for others are made anew.
     fn made_for(&self) -> String {
-        let text = [self.target.endpoint.as_str(), &self.target.region, &self.policy()].join("\n");
+        let mut text = [self.target.endpoint.as_str(), &self.target.region, &self.policy()].join("\n");
+        if let Access::Account(account) = &self.target.access {
+            text.extend(["\n", &account.digest(self.target)]);
+        }
         hex::encode(Sha256::digest(text.as_bytes())).get(..16).unwrap_or_default().to_owned()
     }
 }
@@ -86,7 +93,7 @@ pub async fn ensure(context: &Context, holder: &Holder<'_>, keep: bool) -> Resul
         Access::Copy(name) => {
             let credentials = read_secret(&context.client, holder.namespace, name).await?;
             if keep {
-                context.stores.keep(&context.client, holder.namespace, name, &credentials).await?;
+                self::keep(context, holder, &credentials).await?;
             }
             let due = renew_at(now, COPY_AGAIN);
             let secret = secret_of(holder, &credentials, &format!("copy of {name}"), None);
@@ -95,33 +102,78 @@ pub async fn ensure(context: &Context, holder: &Holder<'_>, keep: bool) -> Resul
             }
             Ok(due)
         }
-        Access::Mint => {
-            let made_for = holder.made_for();
-            if let Some(due) = current.as_ref().and_then(|secret| still_good(secret, &made_for, now)) {
-                return Ok(due);
+        Access::Mint => issue(context, holder, current.as_ref(), now).await,
+        Access::Account(account) => {
+            let kept_due = if keep { keep_assumed(context, holder, account).await } else { Ok(Timestamp::MAX) };
+            match (kept_due, current.as_ref().and_then(|secret| still_good(secret, &holder.made_for(), now))) {
+                // The pods have what they need, and what was kept before may serve for longer.
+                (Err(error), Some(due)) => {
+                    tracing::warn!(namespace = holder.namespace, %error, "what deletions need is not kept anew yet");
+                    Ok(due)
+                }
+                (kept_due, _) => Ok(kept_due?.min(issue(context, holder, current.as_ref(), now).await?)),
             }
-            let validity = Duration::from_secs(context.config.storage.storage_credentials_seconds).max(DURATION_MIN);
-            join(context, holder).await;
-            let credentials = mint(&context.config.storage, holder, validity).await?;
-            let due = renew_at(now, validity);
-            apply(&context.client, &secret_of(holder, &credentials, &made_for, Some(due))).await?;
-            tracing::info!(
-                namespace = holder.namespace,
-                secret = holder.secret(),
-                until = credentials.expiration,
-                "storage credentials minted"
-            );
-            Ok(due)
         }
     }
+}
+
+/// Keeps what the operator has itself as the ServiceAccount of the namespace, for deletions. The answer is when it is due.
+async fn keep_assumed(context: &Context, holder: &Holder<'_>, account: &Account) -> Result<Timestamp, StorageError> {
+    let own = &context.config.storage;
+    let assumed = context.stores.accounts.assume(&context.client, own, holder.namespace, holder.target, account).await?;
+    keep(context, holder, &assumed.credentials).await?;
+    Ok(assumed.due)
+}
+
+/// Keeps credentials for deletions. Where others are kept than before, those go that no pool names any more.
+async fn keep(context: &Context, holder: &Holder<'_>, credentials: &Credentials) -> Result<(), StorageError> {
+    if context.stores.keep(&context.client, holder.namespace, holder.target, credentials).await? {
+        forget_unnamed(context, holder.namespace, None).await?;
+    }
+    Ok(())
+}
+
+/// Forgets the credentials that are kept of a namespace and that none of its pools names; `gone` is the uid of one that is to go.
+///
+/// # Errors
+/// The API server refuses it or cannot be reached.
+pub async fn forget_unnamed(context: &Context, namespace: &str, gone: Option<&str>) -> Result<(), StorageError> {
+    // A cache that is not filled yet names nothing. An error means that this process ends.
+    let _ = context.caches.pools.wait_until_ready().await;
+    let pools = context.caches.pools.state();
+    let stay = pools.iter().filter(|pool| pool.namespace().as_deref() == Some(namespace) && pool.uid().as_deref() != gone);
+    let targets = stay.filter_map(|pool| storage::target(pool.spec.storage.as_ref(), &context.config.storage).ok());
+    let named: HashSet<String> = targets.filter_map(|target| target.kept_as(namespace)).collect();
+    context.stores.forget(&context.client, namespace, &named).await
+}
+
+/// Makes sure that the Secret holds minted credentials. The answer is when they are due.
+async fn issue(context: &Context, holder: &Holder<'_>, current: Option<&Secret>, now: Timestamp) -> Result<Timestamp, StorageError> {
+    let made_for = holder.made_for();
+    if let Some(due) = current.and_then(|secret| still_good(secret, &made_for, now)) {
+        return Ok(due);
+    }
+    let validity = context.config.storage.credentials_validity();
+    join(context, holder).await;
+    let credentials = match &holder.target.access {
+        Access::Account(account) => account.assume(&context.client, holder.namespace, &holder.policy(), validity).await?,
+        _ => mint(&context.config.storage, holder, validity).await?,
+    };
+    let due = renew_at(now, validity);
+    apply(&context.client, &secret_of(holder, &credentials, &made_for, Some(due))).await?;
+    tracing::info!(namespace = holder.namespace, secret = holder.secret(), until = credentials.expiration, "storage credentials minted");
+    Ok(due)
 }
 
 /// Writes the name of this cluster where the tenant's sessions are stored. Its pods would, too, but may not look whether others store there: then the next
 /// sweep has to. So a failure is no more than that.
 async fn join(context: &Context, holder: &Holder<'_>) {
     let place = TenantPrefix { store_prefix: holder.target.prefix.clone(), tenant: holder.namespace.to_owned() };
-    let opened = context.stores.open_own(&context.config.storage, holder.target);
-    if let Err(error) = place.join(&*opened.store, &holder.target.cluster).await {
+    let joined = async {
+        let opened = context.stores.open_at(&context.client, &context.config.storage, holder.namespace, holder.target).await?;
+        Ok::<(), StorageError>(place.join(&*opened.store, &holder.target.cluster).await?)
+    };
+    if let Err(error) = joined.await {
         tracing::debug!(namespace = holder.namespace, %error, "the name of this cluster is left to the pods to write");
     }
 }
@@ -138,10 +190,7 @@ async fn mint(own: &StorageArgs, holder: &Holder<'_>, validity: Duration) -> Res
     };
     let identity = read.map_err(|error| refuse(PoolReason::StorageCredentialsInvalid, error.to_string()))?;
     storage::role(own, holder.target).assume(&identity, Some(&holder.policy()), validity).await.map_err(|error| {
-        let reason = match &error {
-            StsError::Refused { .. } => PoolReason::StorageCredentialsInvalid,
-            _ => PoolReason::StorageUnavailable,
-        };
+        let reason = reason_of(&error);
         refuse(reason, format!("{reason}: {error}"))
     })
 }

@@ -1,3 +1,5 @@
+use dormouse_store::sts::Role;
+
 use super::*;
 
 fn target() -> Target {
@@ -37,6 +39,19 @@ fn minted_credentials_are_kept_until_they_are_due_or_for_another_place_or_other_
     for other in others {
         assert_eq!(still_good(&secret, &other.made_for(), now), None, "{other:?}");
     }
+}
+
+#[test]
+fn credentials_of_another_role_or_of_another_sts_are_made_anew() {
+    let of = |arn: &str, sts: &str| {
+        let role = Role { endpoint: sts.to_owned(), region: "us-east-1".to_owned(), arn: Some(arn.to_owned()) };
+        Target { shared: false, access: Access::Account(Account { role, audience: "sts".to_owned() }), ..target() }
+    };
+    let targets = [target(), of("arn:a", "http://minio:9000"), of("arn:b", "http://minio:9000"), of("arn:a", "http://sts")];
+    let made: HashSet<String> = targets.iter().map(|target| holder(Rights::Kernel { pool: "default" }, target).made_for()).collect();
+    assert_eq!(made.len(), targets.len());
+    let policies: HashSet<String> = targets.iter().map(|target| holder(Rights::Kernel { pool: "default" }, target).policy()).collect();
+    assert_eq!(policies.len(), 1, "as narrow as what is minted in the operator's own store: {policies:?}");
 }
 
 #[test]

@@ -216,6 +216,7 @@ mod tests {
             region: "us-east-1".to_owned(),
             prefix: String::new(),
             credentials_secret_ref: Some(NameRef { name: secret.to_owned() }),
+            web_identity: None,
         }
     }
 

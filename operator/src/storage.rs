@@ -1,11 +1,11 @@
 //! Object stores: which one a pool uses, the credentials that its pods get, and the operator's own access for deletions.
 //!
 //! Whatever lies in a tenant's namespace may be read by that tenant, so a pool's Secret reaches a part of the tenant's prefix only: either the operator
-//! mints it (`credentials`), or an administrator has scoped it. The operator mints for its own store only: for a bucket that a tenant names, its rights
-//! would be lent to the tenant.
+//! mints it (`credentials`), or an administrator has scoped it. With its own identity the operator mints for its own store only: for a bucket that a tenant
+//! names, its rights would be lent to the tenant. There it asks as the tenant's own ServiceAccount (`account`), or has a Secret of the tenant's.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -22,11 +22,12 @@ use dormouse_store::{
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, ObjectMeta},
+    api::{DeleteParams, ListParams, ObjectMeta},
 };
 use sha2::{Digest as _, Sha256};
 
 use crate::{
+    account::{ACCOUNT, Account, Accounts},
     apply::apply,
     config::{CredentialsSource, StorageArgs},
     refusal::Refusal,
@@ -74,6 +75,8 @@ pub enum Access {
     Mint,
     /// From this Secret of the pool's namespace.
     Copy(String),
+    /// The operator mints them as the ServiceAccount of the pool's namespace, whose role this is.
+    Account(Account),
 }
 
 /// An object store, as a pool uses it.
@@ -100,6 +103,17 @@ impl Target {
     #[must_use]
     pub fn place(&self) -> StoredIn {
         StoredIn { bucket: self.bucket.clone(), prefix: self.prefix.clone() }
+    }
+
+    /// The name under which a namespace's credentials for it are kept for deletions; none of the operator's own.
+    #[must_use]
+    pub(crate) fn kept_as(&self, namespace: &str) -> Option<String> {
+        match &self.access {
+            Access::Mint => None,
+            Access::Copy(secret) => Some(kept_name(namespace, secret)),
+            // No Secret has a name with a space in it.
+            Access::Account(account) => Some(kept_name(namespace, &format!("{ACCOUNT} {}", account.digest(self)))),
+        }
     }
 }
 
@@ -131,7 +145,7 @@ pub fn target(spec: Option<&Storage>, own: &StorageArgs) -> Result<Target, Refus
             CredentialsSource::Sts => Ok(target),
             CredentialsSource::Static => Err(refuse(
                 PoolReason::StorageCredentialsInvalid,
-                "This installation mints no storage credentials: write spec.storage with a credentialsSecretRef.",
+                "This installation mints no storage credentials: write spec.storage with a credentialsSecretRef or webIdentity.",
             )),
         };
     };
@@ -140,13 +154,20 @@ pub fn target(spec: Option<&Storage>, own: &StorageArgs) -> Result<Target, Refus
     }
     let same = own_target
         .filter(|own| (&own.endpoint, &own.bucket, &own.region, &own.prefix) == (&spec.endpoint, &spec.bucket, &spec.region, &spec.prefix));
-    let access = match (&spec.credentials_secret_ref, &same, own.storage_credentials) {
-        (Some(secret), _, _) => Access::Copy(secret.name.clone()),
-        (None, Some(_), CredentialsSource::Sts) => Access::Mint,
-        (None, _, _) => {
+    let access = match (&spec.credentials_secret_ref, &spec.web_identity, &same, own.storage_credentials) {
+        (Some(_), Some(_), _, _) => {
+            return Err(refuse(
+                PoolReason::InvalidSpec,
+                "spec.storage has two sources of credentials: write credentialsSecretRef or webIdentity.",
+            ));
+        }
+        (Some(secret), None, _, _) => Access::Copy(secret.name.clone()),
+        (None, Some(identity), _, _) => Access::Account(Account::new(identity, spec)?),
+        (None, None, Some(_), CredentialsSource::Sts) => Access::Mint,
+        (None, None, _, _) => {
             return Err(refuse(
                 PoolReason::StorageCredentialsInvalid,
-                "spec.storage needs its own credentials: write credentialsSecretRef: {name: …}, a Secret with accessKeyId and secretAccessKey that reach this namespace's prefix only.",
+                "spec.storage needs its own credentials: write credentialsSecretRef: {name: …}, a Secret with accessKeyId and secretAccessKey that reach this namespace's prefix only; or webIdentity: {roleArn: …, audience: …}, a role for this namespace's ServiceAccount dormouse-storage.",
             ));
         }
     };
@@ -169,7 +190,7 @@ pub fn misplaced(pool: &KernelPool, now: &StoredIn) -> Option<String> {
     Some(format!(
         "Sessions of KernelPool {} are stored in {}. It now says {}, where they would not be found, so nothing of it is changed and none of its \
          sessions is deleted. Name the former again: for the operator (storage.bucket and storage.prefix of the chart), or in spec.storage of \
-         this pool, with a credentialsSecretRef. Another pool may store at the new place.",
+         this pool, with a credentialsSecretRef or webIdentity. Another pool may store at the new place.",
         pool.name_any(),
         place(stored),
         place(now)
@@ -232,6 +253,8 @@ pub struct Stores {
     open: Mutex<HashMap<StoreKey, Arc<dyn SnapshotStore>>>,
     /// Digests of what is kept, by the name of the Secret there.
     kept: Mutex<HashMap<String, String>>,
+    /// What it has got as ServiceAccounts of tenants.
+    pub accounts: Accounts,
     system_namespace: String,
 }
 
@@ -259,22 +282,25 @@ impl Stores {
     /// None is open. `system_namespace` is the operator's own.
     #[must_use]
     pub fn new(system_namespace: String) -> Self {
-        Self { system_namespace, ..Self::default() }
+        Self { accounts: Accounts::new(system_namespace.clone()), system_namespace, ..Self::default() }
     }
 
-    /// Keeps the credentials that are in the Secret `name` of a namespace.
+    /// Keeps the credentials with which a namespace stores in `target`. Whether none were kept for it before.
     ///
     /// # Errors
     /// The API server refuses it or cannot be reached.
-    pub async fn keep(&self, client: &Client, namespace: &str, name: &str, credentials: &Credentials) -> Result<(), StorageError> {
-        let kept = kept_name(namespace, name);
+    pub async fn keep(&self, client: &Client, namespace: &str, target: &Target, credentials: &Credentials) -> Result<bool, StorageError> {
+        let Some(kept) = target.kept_as(namespace) else { return Ok(false) };
         let data = data_of(credentials);
         let digest = hex::encode(Sha256::digest(data.values().flat_map(|value| value.0.iter().copied().chain([0])).collect::<Vec<u8>>()));
         if self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&kept) == Some(&digest) {
-            return Ok(());
+            return Ok(false);
         }
         let api: Api<Secret> = Api::namespaced(client.clone(), &self.system_namespace);
-        if api.get_opt(&kept).await?.is_none_or(|have| have.data.as_ref() != Some(&data)) {
+        let before = api.get_opt(&kept).await?;
+        let is_new = before.is_none();
+        if before.is_none_or(|have| have.data.as_ref() != Some(&data)) {
+            let name = if let Access::Copy(name) = &target.access { name } else { ACCOUNT };
             let of = BTreeMap::from([(KEPT_OF.to_owned(), format!("{namespace}/{name}"))]);
             let labels = BTreeMap::from([(MANAGED_BY.to_owned(), MANAGER.to_owned())]);
             let metadata = ObjectMeta {
@@ -287,21 +313,29 @@ impl Stores {
             apply(client, &Secret { metadata, data: Some(data), ..Secret::default() }).await?;
         }
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(kept, digest);
-        Ok(())
+        Ok(is_new)
     }
 
-    /// Forgets them.
+    /// Forgets what is kept of a namespace, but for what is kept under one of these names.
     ///
     /// # Errors
     /// The API server refuses it or cannot be reached.
-    pub async fn forget(&self, client: &Client, namespace: &str, name: &str) -> Result<(), StorageError> {
-        let kept = kept_name(namespace, name);
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(&kept);
+    pub async fn forget(&self, client: &Client, namespace: &str, but: &HashSet<String>) -> Result<(), StorageError> {
         let api: Api<Secret> = Api::namespaced(client.clone(), &self.system_namespace);
-        match api.delete(&kept, &DeleteParams::default()).await {
-            Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
-            other => Ok(other.map(|_| ())?),
+        let made_here = ListParams::default().labels(&format!("{MANAGED_BY}={MANAGER}"));
+        for secret in api.list_metadata(&made_here).await?.items {
+            let (kept, of) = (secret.name_any(), secret.annotations().get(KEPT_OF).and_then(|of| of.split_once('/')));
+            if but.contains(&kept) || of.is_none_or(|(of, _)| of != namespace) {
+                continue;
+            }
+            self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(&kept);
+            self.accounts.forget(&kept);
+            match api.delete(&kept, &DeleteParams::default()).await {
+                Err(kube::Error::Api(answer)) if answer.is_not_found() => {}
+                other => drop(other?),
+            }
         }
+        Ok(())
     }
 
     /// The credentials in the Secret `name` of a namespace; those that were kept, when it is gone.
@@ -321,15 +355,27 @@ impl Stores {
     /// There is none, or no credentials for it.
     pub async fn open(&self, client: &Client, own: &StorageArgs, namespace: &str, spec: Option<&Storage>) -> Result<Opened, StorageError> {
         let target = target(spec, own).map_err(StorageError::Refused)?;
-        match &target.access {
-            Access::Copy(name) => return Ok(open(&target, CredentialSource::Static(self.credentials(client, namespace, name).await?))),
-            Access::Mint => {}
+        self.open_at(client, own, namespace, &target).await
+    }
+
+    /// Opens the store of a namespace's pool.
+    pub(crate) async fn open_at(
+        &self,
+        client: &Client,
+        own: &StorageArgs,
+        namespace: &str,
+        target: &Target,
+    ) -> Result<Opened, StorageError> {
+        let credentials = match &target.access {
+            Access::Mint => return Ok(self.open_own(own, target)),
+            Access::Copy(name) => self.credentials(client, namespace, name).await?,
+            Access::Account(account) => self.accounts.for_deletions(client, own, namespace, target, account).await?,
         };
-        Ok(self.open_own(own, &target))
+        Ok(open(target, CredentialSource::Static(credentials)))
     }
 
     /// Opens a store with the operator's own credentials.
-    pub(crate) fn open_own(&self, own: &StorageArgs, target: &Target) -> Opened {
+    fn open_own(&self, own: &StorageArgs, target: &Target) -> Opened {
         let credentials = match &own.s3_web_identity_token_file {
             Some(token_file) => CredentialSource::Role { role: role(own, target), token_file: token_file.clone() },
             None => CredentialSource::Folder(own.s3_credentials_dir.clone().unwrap_or_default()),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use clap::CommandFactory as _;
-use dormouse_operator::{Config, ca, leader};
+use dormouse_operator::{Config, account::ACCOUNT, ca, leader};
 
 fn chart(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/dormouse").join(file);
@@ -39,6 +39,10 @@ fn the_operator_may_delete_only_the_credentials_that_it_keeps_itself_nor_read_be
     let rules: Vec<&str> =
         manifest.split("\n---\n").filter(|doc| doc.contains("\n  name: dormouse-operator") && doc.contains("\nrules:")).collect();
     assert_eq!(rules.len(), 3, "a ClusterRole, one for the cluster's name, and a Role for the lease {} and its own Secrets", leader::LEASE);
+    // Whoever gets tokens of other ServiceAccounts may do what those may.
+    let tokens: Vec<&str> = rules.iter().flat_map(|rule| rule.lines()).filter(|line| line.contains("serviceaccounts")).collect();
+    let narrow = format!("resources: [serviceaccounts/token], resourceNames: [{ACCOUNT}], verbs: [create]}}");
+    assert!(tokens.len() == 1 && tokens[0].ends_with(&narrow), "{tokens:?}");
     for rule in rules {
         // In its own namespace: what it keeps of the storage credentials of tenants.
         let kept = usize::from(rule.contains("\nkind: Role\n"))

@@ -1,6 +1,7 @@
 //! An operator of some namespaces, with the rights that the chart gives it there.
 
 use crate::support::{Cluster, OPERATOR, apply};
+use dormouse_operator::account::ACCOUNT;
 use dormouse_protocol::session::State;
 
 const FLAGS: [&str; 3] = ["--orphan-sweep-interval-seconds=1", "--watch-namespaces=team,second", "--storage-cluster=here"];
@@ -38,12 +39,19 @@ async fn the_operator_of_some_namespaces_does_its_work_there_and_has_no_right_el
         answer.is_ok_and(|answer| answer.trim() == "yes")
     };
     assert!(may("list", "secrets", "team") && may("patch", "deployments.apps", "second"));
+    let token = |account: &str, namespace: &str| {
+        let what = format!("serviceaccounts/{account}");
+        let answer = cluster.server.kubectl(&["auth", "can-i", "create", &what, "--subresource=token", "-n", namespace, "--as", OPERATOR]);
+        answer.is_ok_and(|answer| answer.trim() == "yes")
+    };
+    assert!(token(ACCOUNT, "team") && !token("default", "team"), "of one ServiceAccount");
     for namespace in ["other", "kube-system", "default"] {
         for (verb, what) in
             [("get", "secrets"), ("list", "secrets"), ("create", "deployments.apps"), ("get", "kernelsessions.dormouse.dev")]
         {
             assert!(!may(verb, what, namespace), "{verb} {what} in {namespace}");
         }
+        assert!(!token(ACCOUNT, namespace), "a token in {namespace}");
     }
     assert!(!cluster.operator.output().contains("Forbidden"), "{}", cluster.operator.output());
 }

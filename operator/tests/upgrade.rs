@@ -47,7 +47,7 @@ async fn a_pool_whose_store_an_upgrade_changed_says_so_and_neither_it_nor_its_se
         message,
         "Sessions of KernelPool default are stored in bucket `sessions` under the prefix ``. It now says bucket `sessions` under the prefix \
          `new/`, where they would not be found, so nothing of it is changed and none of its sessions is deleted. Name the former again: for \
-         the operator (storage.bucket and storage.prefix of the chart), or in spec.storage of this pool, with a credentialsSecretRef. Another \
+         the operator (storage.bucket and storage.prefix of the chart), or in spec.storage of this pool, with a credentialsSecretRef or webIdentity. Another \
          pool may store at the new place."
     );
     assert_eq!((cluster.get(&DEPLOYMENT, "{.metadata.generation}"), stored_in(&cluster)), (generation, "sessions:".to_owned()));

@@ -1,9 +1,13 @@
 //! Names of object stores: none may stand for what only the machine itself should reach.
 
-use std::{io, net::IpAddr};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+};
 
 use aws_smithy_runtime_api::client::dns::{DnsFuture, ResolveDns, ResolveDnsError};
 use dormouse_service::metadata::is_metadata;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// The system's resolver, which does not answer with the metadata services of clouds: whoever may name a store may not have a process with
 /// credentials ask those.
@@ -12,11 +16,22 @@ pub(crate) struct Resolver;
 
 impl ResolveDns for Resolver {
     fn resolve_dns<'a>(&'a self, name: &'a str) -> DnsFuture<'a> {
-        DnsFuture::new(async move {
-            let found = tokio::net::lookup_host((name, 0)).await.map_err(ResolveDnsError::new)?;
-            reachable(name, found.map(|address| address.ip()).collect()).map_err(ResolveDnsError::new)
+        DnsFuture::new(async move { addresses(name).await.map_err(ResolveDnsError::new) })
+    }
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = addresses(name.as_str()).await?;
+            Ok(Box::new(found.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
         })
     }
+}
+
+async fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
+    let found = tokio::net::lookup_host((name, 0)).await?;
+    reachable(name, found.map(|address| address.ip()).collect())
 }
 
 fn reachable(name: &str, found: Vec<IpAddr>) -> io::Result<Vec<IpAddr>> {

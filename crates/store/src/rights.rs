@@ -38,15 +38,24 @@ impl Rights<'_> {
 /// A policy that allows `rights` below the prefix of a tenant.
 #[must_use]
 pub fn policy(bucket: &str, prefix: &str, tenant: &str, rights: Rights<'_>) -> String {
+    policy_of(bucket, prefix, tenant, &rights.own(), &rights.read())
+}
+
+/// A policy that allows all below the prefix of a tenant: what deletes its sessions.
+#[must_use]
+pub fn tenant_policy(bucket: &str, prefix: &str, tenant: &str) -> String {
+    policy_of(bucket, prefix, tenant, &["*".to_owned()], &[])
+}
+
+fn policy_of(bucket: &str, prefix: &str, tenant: &str, own: &[String], read: &[String]) -> String {
     let below = |part: &String| format!("{prefix}t/{tenant}/{part}");
     let objects = |parts: &[String]| parts.iter().map(|part| format!("arn:aws:s3:::{bucket}/{}", below(part))).collect::<Vec<_>>();
-    let (own, read) = (rights.own(), rights.read());
-    let listed: Vec<String> = own.iter().chain(&read).map(below).collect();
+    let listed: Vec<String> = own.iter().chain(read).map(below).collect();
     let mut statements = vec![
         serde_json::json!({
             "Effect": "Allow",
             "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"],
-            "Resource": objects(&own),
+            "Resource": objects(own),
         }),
         // Whoever stores something says first which cluster it is of, and nobody takes that back.
         serde_json::json!({
@@ -62,7 +71,7 @@ pub fn policy(bucket: &str, prefix: &str, tenant: &str, rights: Rights<'_>) -> S
         }),
     ];
     if !read.is_empty() {
-        statements.push(serde_json::json!({ "Effect": "Allow", "Action": ["s3:GetObject"], "Resource": objects(&read) }));
+        statements.push(serde_json::json!({ "Effect": "Allow", "Action": ["s3:GetObject"], "Resource": objects(read) }));
     }
     serde_json::json!({ "Version": "2012-10-17", "Statement": statements }).to_string()
 }
@@ -85,6 +94,17 @@ mod tests {
         assert_eq!(kernel["Statement"][2]["Condition"]["StringLike"]["s3:prefix"], serde_json::json!(listed));
         let broker = read(Rights::Broker { name: "tools" }).to_string();
         assert!(!broker.contains("/s/") && broker.contains("/b/*") && broker.contains("/webhooks/tools/*"), "{broker}");
+    }
+
+    #[test]
+    fn a_policy_for_deletions_ends_where_the_tenant_does() {
+        let policy: serde_json::Value = serde_json::from_str(&tenant_policy("b", "p/", "team")).unwrap();
+        assert_eq!(policy["Statement"][0]["Resource"], serde_json::json!(["arn:aws:s3:::b/p/t/team/*"]));
+        assert_eq!(policy["Statement"][2]["Condition"]["StringLike"]["s3:prefix"], serde_json::json!(["p/t/team/*"]));
+        for statement in policy["Statement"].as_array().unwrap() {
+            let place = statement["Resource"][0].as_str().unwrap();
+            assert!(place == "arn:aws:s3:::b" || place.starts_with("arn:aws:s3:::b/p/t/team/"), "{place}");
+        }
     }
 
     #[test]

@@ -4,19 +4,24 @@
 //! Asked and signed by hand: one request does not deserve another SDK. MinIO takes `AssumeRole` from its root user and from any user it knows, and from
 //! neither when their own credentials are short-lived. So who has a token asks with it for every purpose, and takes no role with what it got.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use aws_sigv4::{
     http_request::{SignableBody, SignableRequest, SigningSettings, sign},
     sign::v4,
 };
 
-use crate::Credentials;
+use crate::{Credentials, resolver::Resolver};
 
 /// The whole request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of an answer at most.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
+/// Characters of what a service says about a refusal: it becomes part of a condition.
+const MESSAGE_CHARS_MAX: usize = 500;
 /// The least that STS gives.
 pub const DURATION_MIN: Duration = Duration::from_secs(900);
 /// The name under which a session stands in the service's log.
@@ -120,8 +125,8 @@ impl Role {
         if status != 200 {
             return Err(StsError::Refused {
                 endpoint: self.endpoint.clone(),
-                code: element(&text, "Code").unwrap_or_else(|| status.to_string()),
-                message: element(&text, "Message").unwrap_or_default(),
+                code: said(&text, "Code").unwrap_or_else(|| status.to_string()),
+                message: said(&text, "Message").unwrap_or_default(),
             });
         }
         parse(&text).ok_or_else(|| StsError::Answer { endpoint: self.endpoint.clone() })
@@ -151,7 +156,13 @@ fn signature_headers(url: &str, region: &str, credentials: &Credentials, body: &
 async fn send(url: &str, headers: Vec<(String, String)>, body: String) -> Result<(u16, String), String> {
     // Harmless when the process has installed its provider already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let client = reqwest::Client::builder().timeout(REQUEST_TIMEOUT).build().map_err(|error| error.to_string())?;
+    // A tenant may name the service: what it answers leads nowhere else, and its name stands for no metadata service.
+    let client = reqwest::Client::builder()
+        .timeout(REQUEST_TIMEOUT)
+        .redirect(reqwest::redirect::Policy::none())
+        .dns_resolver(Arc::new(Resolver))
+        .build()
+        .map_err(|error| error.to_string())?;
     let mut request = client.post(url).header("content-type", FORM).body(body);
     for (name, value) in headers {
         request = request.header(name, value);
@@ -189,6 +200,11 @@ fn parse(text: &str) -> Option<Credentials> {
     })
 }
 
+/// What a service says of a refusal, as far as it is shown.
+fn said(text: &str, name: &str) -> Option<String> {
+    element(text, name).map(|text| text.chars().take(MESSAGE_CHARS_MAX).collect())
+}
+
 /// The text of the first `<name>` without attributes. STS answers nest nothing inside the elements that are read here.
 fn element(text: &str, name: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
@@ -222,6 +238,13 @@ mod tests {
         assert_eq!(credentials.expiration.as_deref(), Some("2026-01-01T00:00:00Z"));
         assert!(parse("<html>").is_none());
         assert!(parse("<Credentials><AccessKeyId>A</AccessKeyId>").is_none());
+    }
+
+    #[test]
+    fn a_service_has_its_say_in_short() {
+        let text = format!("<Message>{}</Message>", "é".repeat(MESSAGE_CHARS_MAX + 1));
+        assert_eq!(said(&text, "Message").unwrap().chars().count(), MESSAGE_CHARS_MAX);
+        assert_eq!(said(&text, "Code"), None);
     }
 
     #[test]

@@ -74,6 +74,16 @@ pub async fn invalid_objects(world: &World) -> Result<()> {
             "storage: {bucket: abc, endpoint: 'https://user:password@host'}",
             "endpoint: write the URL of the object store, without",
         ),
+        (
+            "KernelPool",
+            "storage: {bucket: abc, endpoint: 'https://host', credentialsSecretRef: {name: s3}, webIdentity: {audience: sts}}",
+            "write credentialsSecretRef or webIdentity, and not both",
+        ),
+        (
+            "KernelPool",
+            "storage: {bucket: abc, endpoint: 'https://host', webIdentity: {audience: sts, stsEndpoint: 'https://user:password@host'}}",
+            "stsEndpoint: write the URL of the STS service, without",
+        ),
     ];
     for (kind, spec, sentence) in cases {
         let object = format!("{{apiVersion: dormouse.dev/v1alpha1, kind: {kind}, metadata: {{name: bad}}, spec: {{{spec}}}}}");

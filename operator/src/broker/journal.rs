@@ -65,7 +65,7 @@ pub async fn find(context: &Context, broker: &ToolBroker) -> Result<Found, Recon
             let there = secrets.get_metadata_opt(&storage_secret(name)).await?.is_some();
             if there { Credentials::OfPool } else { Credentials::None }
         }
-        Access::Mint => {
+        Access::Mint | Access::Account(_) => {
             let rights = Rights::Broker { name: &broker.name_any() };
             match credentials::ensure(context, &Holder { namespace: &namespace, rights, target: &target, owner }, false).await {
                 Ok(due) => Credentials::Own(due),

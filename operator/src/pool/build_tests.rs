@@ -237,6 +237,7 @@ fn a_pool_that_cannot_be_built_says_what_to_write() {
         region: String::new(),
         prefix: String::new(),
         credentials_secret_ref: None,
+        web_identity: None,
     };
     for (spec, reason, word) in [
         (KernelPoolSpec { slots_per_pod: 0, ..KernelPoolSpec::default() }, PoolReason::InvalidSpec, "slotsPerPod"),

@@ -5,7 +5,7 @@ use std::{sync::PoisonError, time::Duration};
 use dormouse_control::reason::PoolReason;
 use dormouse_crds::{
     labels::{MANAGER, SESSIONS_FINALIZER},
-    pool::{KernelPool, Storage},
+    pool::KernelPool,
     session::KernelSession,
 };
 use dormouse_erasure::clusters::TenantPrefix;
@@ -18,12 +18,7 @@ use kube::{
 use serde_json::json;
 
 use super::{Health, write_status};
-use crate::{
-    context::Context,
-    controller::Outcome,
-    error::ReconcileError,
-    storage::{self, StorageError},
-};
+use crate::{context::Context, controller::Outcome, credentials, error::ReconcileError, storage};
 
 /// How soon a pool that is to go is looked at again while sessions are stored there.
 const REMAINING_AGAIN: Duration = Duration::from_secs(5);
@@ -93,7 +88,7 @@ pub(super) async fn release(pool: &KernelPool, context: &Context) -> Outcome {
     if others == 0 {
         leave_store(pool, context).await;
     }
-    forget_credentials(pool, context).await?;
+    credentials::forget_unnamed(context, &pool.namespace().unwrap_or_default(), pool.uid().as_deref()).await?;
     let finalizers = pool.finalizers().iter().filter(|name| *name != SESSIONS_FINALIZER).cloned().collect();
     patch_finalizers(pool, finalizers, context).await?;
     Ok(Action::await_change())
@@ -132,19 +127,6 @@ async fn leave_store(pool: &KernelPool, context: &Context) {
     if let Err(error) = place.leave(&*opened.store, own.cluster.as_deref().unwrap_or_default()).await {
         tracing::warn!(namespace = place.tenant, %error, "the name of this cluster stays in a store");
     }
-}
-
-/// Forgets the credentials of the pool's store, unless another pool of the namespace has the same.
-async fn forget_credentials(pool: &KernelPool, context: &Context) -> Result<(), StorageError> {
-    let secret = |spec: Option<&Storage>| spec.and_then(|spec| spec.credentials_secret_ref.clone());
-    let Some(name) = secret(pool.spec.storage.as_ref()) else { return Ok(()) };
-    let shares = |other: &KernelPool| {
-        other.namespace() == pool.namespace() && other.uid() != pool.uid() && secret(other.spec.storage.as_ref()).as_ref() == Some(&name)
-    };
-    if context.caches.pools.state().iter().any(|other| shares(other)) {
-        return Ok(());
-    }
-    context.stores.forget(&context.client, &pool.namespace().unwrap_or_default(), &name.name).await
 }
 
 async fn patch_finalizers(pool: &KernelPool, finalizers: Vec<String>, context: &Context) -> Result<(), ReconcileError> {

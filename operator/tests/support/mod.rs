@@ -255,15 +255,20 @@ impl Cluster {
         self.until("the operator renews its lease", renewed).await;
     }
 
-    /// The store with the credentials in a Secret of the namespace `team`, once it is there.
+    /// The operator's own store with the credentials in a Secret of the namespace `team`, once it is there.
     pub async fn store_by(&self, secret: &str) -> S3 {
+        self.bucket_by(secret, "sessions").await
+    }
+
+    /// A bucket with them.
+    pub async fn bucket_by(&self, secret: &str, bucket: &str) -> S3 {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), "team");
         self.until(secret, async || secrets.get_opt(secret).await.unwrap().is_some()).await;
         let data = secrets.get(secret).await.unwrap().data.unwrap();
         let text = |key: &str| String::from_utf8(data[key].0.clone()).unwrap();
         let key = Credentials::new(text("accessKeyId"), text("secretAccessKey"));
         let credentials = CredentialSource::Static(Credentials { session_token: Some(text("sessionToken")), ..key });
-        S3::new(&S3Options { credentials, ..self.minio.options("sessions") })
+        S3::new(&S3Options { credentials, ..self.minio.options(bucket) })
     }
 
     /// Makes a session. Answers its uid.
