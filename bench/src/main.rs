@@ -56,6 +56,9 @@ enum Part {
     Load,
 }
 
+#[global_allocator]
+static ALLOCATOR: dormouse_service::Allocator = dormouse_service::Allocator;
+
 fn main() -> anyhow::Result<()> {
     // The one that sessions run on.
     dormouse_kernel::runtime()?.block_on(run())

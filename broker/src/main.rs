@@ -5,6 +5,9 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use dormouse_service::{shutdown, telemetry, traces};
 
+#[global_allocator]
+static ALLOCATOR: dormouse_service::Allocator = dormouse_service::Allocator;
+
 fn main() -> anyhow::Result<ExitCode> {
     if let Some(read) = dormouse_broker::read_pdf_if_asked() {
         return Ok(read);

@@ -14,6 +14,10 @@ use tokio::{
     task::JoinSet,
 };
 
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: dormouse_service::Allocator = dormouse_service::Allocator;
+
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 /// Cells whose answers nobody reads.
 const UNREAD: usize = 150;

@@ -15,6 +15,9 @@ use dormouse_service::{shutdown, telemetry, traces};
 use dormouse_store::{S3, SnapshotStore};
 use tokio::net::TcpListener;
 
+#[global_allocator]
+static ALLOCATOR: dormouse_service::Allocator = dormouse_service::Allocator;
+
 fn main() -> anyhow::Result<()> {
     dormouse_kernel::runtime()?.block_on(run())
 }

@@ -9,6 +9,10 @@ use dormouse_service::memory::{self, Memory};
 use serde_json::json;
 use tokio::sync::Mutex;
 
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: dormouse_service::Allocator = dormouse_service::Allocator;
+
 /// What the process uses is measured by one at a time.
 static ALONE: Mutex<()> = Mutex::const_new(());
 

@@ -3,6 +3,9 @@
 use clap::Parser as _;
 use dormouse_operator::Config;
 
+#[global_allocator]
+static ALLOCATOR: dormouse_service::Allocator = dormouse_service::Allocator;
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     dormouse_service::telemetry::init("operator");

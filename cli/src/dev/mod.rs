@@ -118,7 +118,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let store: Arc<dyn SnapshotStore> = Arc::new(Joined::new(Arc::clone(&plain), place, cluster.clone()));
     let within = InProcess::new(brokers::unknown());
     telemetry::install_tls_provider();
-    let forms = reqwest::Client::new();
+    let forms = reqwest::Client::builder().no_proxy().build()?;
     // The gateway stops first; what it talks to outlives the requests under way.
     let inner = CancellationToken::new();
     let inner_tasks = TaskTracker::new();

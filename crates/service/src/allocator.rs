@@ -1,6 +1,13 @@
-//! What gives memory to every process: whoever links this crate has it.
+//! What gives memory to our processes.
 
-/// With glibc's a cell took a third more processor time: what one thread frees was another's, and they wait for each other's arenas
+/// The allocator that each program names as its own, beside its `main`:
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOCATOR: dormouse_service::Allocator = dormouse_service::Allocator;
+/// # fn main() {}
+/// ```
+///
+/// With glibc's a cell takes a third more processor time: what one thread frees was another's, and they wait for each other's arenas
 /// (docs/notes/benchmarks.md).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+pub use mimalloc::MiMalloc as Allocator;

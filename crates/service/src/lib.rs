@@ -28,6 +28,7 @@ pub mod url;
 pub mod wildcard;
 pub mod wire;
 
+pub use allocator::Allocator;
 pub use args::{AdminArgs, TlsArgs};
 pub use clock::Clock;
 pub use error::{ApiErrorResponse, ApiJson};

@@ -135,7 +135,7 @@ mod tests {
 
     fn client(within: &InProcess) -> PeerClient {
         crate::telemetry::install_tls_provider();
-        within.client(Client::new(), &Identity::new(Process::Gateway, "system", "g"))
+        within.client(Client::builder().build().unwrap(), &Identity::new(Process::Gateway, "system", "g"))
     }
 
     async fn text(client: &PeerClient, peer: &Identity, path: &str) -> String {
