@@ -1,8 +1,8 @@
-//! The ServiceAccount of a tenant's namespace that has a role at a store of the tenant's, whose STS trusts the cluster: the operator asks the API server for
-//! a short-lived token of it, and takes the role with that, for the tenant's pods and for its own deletions.
+//! The ServiceAccount of a tenant's namespace that has a role at a store of the tenant's, whose STS trusts the cluster: the operator asks the API
+//! server for a short-lived token of it, and takes the role with that, for the tenant's pods and for its own deletions.
 //!
-//! Its own identity has no part in it: what it could do with that, whoever names a bucket or a role would be lent. The token stands for the tenant, so that
-//! a store gives for it what the tenant has there, and nothing else. Hence one name of a ServiceAccount, and the namespace of the pool: a pool cannot choose
+//! Its own identity has no part in it: whoever names a bucket or a role would be lent its rights. The token stands for the tenant, so that a store
+//! gives for it what the tenant has there, and nothing else. Hence one name of a ServiceAccount, and the namespace of the pool: a pool cannot choose
 //! whom the operator is to be.
 
 use std::{

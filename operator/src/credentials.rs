@@ -1,5 +1,5 @@
-//! The Secrets with the storage credentials of pools and brokers: minted with a session policy, each with its own rights (by the operator in its own store,
-//! as the ServiceAccount of the namespace in another), or copied from one that an administrator has made.
+//! The Secrets with the storage credentials of pools and brokers: minted with a session policy, each with its own rights (as the operator in its own
+//! store, as the ServiceAccount of the namespace in another), or copied from one that an administrator has made.
 
 use std::{
     collections::{BTreeMap, HashSet},

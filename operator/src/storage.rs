@@ -1,8 +1,9 @@
 //! Object stores: which one a pool uses, the credentials that its pods get, and the operator's own access for deletions.
 //!
 //! Whatever lies in a tenant's namespace may be read by that tenant, so a pool's Secret reaches a part of the tenant's prefix only: either the operator
-//! mints it (`credentials`), or an administrator has scoped it. With its own identity the operator mints for its own store only: for a bucket that a tenant
-//! names, its rights would be lent to the tenant. There it asks as the tenant's own ServiceAccount (`account`), or has a Secret of the tenant's.
+//! mints it (`credentials`), or an administrator has scoped it. With its own identity the operator mints for its own store only: for a bucket
+//! that a tenant names, its rights would be lent to the tenant. There it asks as the tenant's own ServiceAccount (`account`), or copies a Secret of the
+//! tenant's.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

@@ -1,5 +1,5 @@
-//! Without access keys: the store gives a role for the token of a ServiceAccount, the operator's own in its store, that of a pool's namespace in a store of
-//! the pool's.
+//! Without access keys: the store gives a role for the token of a ServiceAccount, the operator's own in its store, that of a pool's namespace in a
+//! store of the pool's.
 
 use std::time::Duration;
 
