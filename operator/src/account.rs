@@ -15,7 +15,7 @@ use dormouse_control::reason::PoolReason;
 use dormouse_crds::pool::{Storage, WebIdentity};
 use dormouse_service::url;
 use dormouse_store::{
-    Credentials, rights,
+    Credentials,
     sts::{self, Identity, Role, StsError},
 };
 use jiff::Timestamp;
@@ -24,13 +24,12 @@ use k8s_openapi::api::{
     core::v1::{Secret, ServiceAccount},
 };
 use kube::{Api, Client, api::PostParams};
-use sha2::{Digest as _, Sha256};
 
 use crate::{
     config::StorageArgs,
     issued::renew_at,
     refusal::Refusal,
-    storage::{StorageError, Target, credentials_of},
+    storage_secret::{StorageError, credentials_of},
 };
 
 /// The name of the ServiceAccount, in every namespace. The chart lets the operator ask for tokens of no other.
@@ -66,15 +65,6 @@ impl Account {
         }
         let role = Role { endpoint, region: storage.region.clone(), arn: identity.role_arn.clone() };
         Ok(Self { role, audience: identity.audience.clone() })
-    }
-
-    /// Tells it, and `target`, from others.
-    #[must_use]
-    pub fn digest(&self, target: &Target) -> String {
-        let Role { endpoint, region: _, arn } = &self.role;
-        let Target { endpoint: store, bucket, region, prefix, .. } = target;
-        let text = [store, region, bucket, prefix, endpoint, arn.as_deref().unwrap_or_default(), &self.audience].join("\n");
-        hex::encode(Sha256::digest(text.as_bytes())).get(..16).unwrap_or_default().to_owned()
     }
 
     /// Credentials for `validity`, with the rights that the role gives to the ServiceAccount of `namespace`, as far as `policy` gives them, too.
@@ -136,6 +126,19 @@ pub(crate) fn reason_of(error: &StsError) -> PoolReason {
     }
 }
 
+/// What of a store is a namespace's, as the operator itself reaches it.
+#[derive(Debug, Clone)]
+pub struct Place<'a> {
+    /// The namespace.
+    pub namespace: &'a str,
+    /// The name under which credentials for it are kept in the operator's namespace.
+    pub kept: String,
+    /// What the operator may do there.
+    pub policy: String,
+    /// The bucket.
+    pub bucket: &'a str,
+}
+
 /// Credentials of the operator itself, as the ServiceAccount of a namespace.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Assumed {
@@ -159,26 +162,18 @@ impl Accounts {
         Self { system_namespace, assumed: Mutex::default() }
     }
 
-    /// Credentials for all that `namespace` stores in `target`. Those of before, until they are due.
+    /// Credentials for a place. Those of before, until they are due.
     ///
     /// # Errors
     /// See [`Account::assume`].
-    pub async fn assume(
-        &self,
-        client: &Client,
-        own: &StorageArgs,
-        namespace: &str,
-        target: &Target,
-        account: &Account,
-    ) -> Result<Assumed, StorageError> {
-        let (kept, now) = (target.kept_as(namespace).unwrap_or_default(), Timestamp::now());
-        if let Some(assumed) = self.get(&kept).filter(|assumed| now < assumed.due) {
+    pub async fn assume(&self, client: &Client, own: &StorageArgs, place: &Place<'_>, account: &Account) -> Result<Assumed, StorageError> {
+        let now = Timestamp::now();
+        if let Some(assumed) = self.get(&place.kept).filter(|assumed| now < assumed.due) {
             return Ok(assumed);
         }
-        let policy = rights::tenant_policy(&target.bucket, &target.prefix, namespace);
-        let credentials = account.assume(client, namespace, &policy, own.credentials_validity()).await?;
+        let credentials = account.assume(client, place.namespace, &place.policy, own.credentials_validity()).await?;
         let assumed = Assumed { credentials, due: renew_at(now, own.credentials_validity()) };
-        self.put(kept, assumed.clone(), now);
+        self.put(place.kept.clone(), assumed.clone(), now);
         Ok(assumed)
     }
 
@@ -187,25 +182,24 @@ impl Accounts {
         &self,
         client: &Client,
         own: &StorageArgs,
-        namespace: &str,
-        target: &Target,
+        place: &Place<'_>,
         account: &Account,
     ) -> Result<Credentials, StorageError> {
-        let refusal = match self.assume(client, own, namespace, target, account).await {
+        let refusal = match self.assume(client, own, place, account).await {
             Err(StorageError::Refused(refusal)) => refusal,
             other => return Ok(other?.credentials),
         };
-        let (kept, now) = (target.kept_as(namespace).unwrap_or_default(), Timestamp::now());
-        if let Some(assumed) = self.get(&kept).filter(|assumed| !is_over(&assumed.credentials, now)) {
+        let (kept, now) = (place.kept.as_str(), Timestamp::now());
+        if let Some(assumed) = self.get(kept).filter(|assumed| !is_over(&assumed.credentials, now)) {
             return Ok(assumed.credentials);
         }
         let api: Api<Secret> = Api::namespaced(client.clone(), &self.system_namespace);
-        let found = api.get_opt(&kept).await?.as_ref().and_then(credentials_of);
+        let found = api.get_opt(kept).await?.as_ref().and_then(credentials_of);
         found.filter(|credentials| !is_over(credentials, now)).ok_or_else(|| {
             let message = format!(
                 "{} What was kept of its credentials is no longer good. If the ServiceAccount cannot come back: put the accessKeyId and the \
                  secretAccessKey of somebody who may delete in bucket `{}`, and nothing else, into the Secret {kept} of the namespace {}.",
-                refusal.message, target.bucket, self.system_namespace
+                refusal.message, place.bucket, self.system_namespace
             );
             StorageError::Refused(Refusal { reason: refusal.reason, message })
         })

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::storage::{Access, data_of};
+use crate::storage::{Access, Target, data_of};
 
 const FAR: &str = "2999-01-01T00:00:00Z";
 
@@ -83,7 +83,7 @@ fn until(expiration: &str) -> Credentials {
 /// What the operator gets for deletions: whose key, or why none.
 async fn for_deletions(accounts: &Accounts, client: &Client, sts: &str) -> Result<String, Refusal> {
     let (target, account) = target(sts.to_owned());
-    match accounts.for_deletions(client, &StorageArgs::default(), "team", &target, &account).await {
+    match accounts.for_deletions(client, &StorageArgs::default(), &target.place_of("team"), &account).await {
         Ok(credentials) => Ok(credentials.access_key_id),
         Err(StorageError::Refused(refusal)) => Err(refusal),
         Err(error) => panic!("{error}"),

@@ -75,7 +75,7 @@ impl Holder<'_> {
     fn made_for(&self) -> String {
         let mut text = [self.target.endpoint.as_str(), &self.target.region, &self.policy()].join("\n");
         if let Access::Account(account) = &self.target.access {
-            text.extend(["\n", &account.digest(self.target)]);
+            text.extend(["\n", &self.target.account_digest(account)]);
         }
         hex::encode(Sha256::digest(text.as_bytes())).get(..16).unwrap_or_default().to_owned()
     }
@@ -120,7 +120,7 @@ pub async fn ensure(context: &Context, holder: &Holder<'_>, keep: bool) -> Resul
 /// Keeps what the operator has itself as the ServiceAccount of the namespace, for deletions. The answer is when it is due.
 async fn keep_assumed(context: &Context, holder: &Holder<'_>, account: &Account) -> Result<Timestamp, StorageError> {
     let own = &context.config.storage;
-    let assumed = context.stores.accounts.assume(&context.client, own, holder.namespace, holder.target, account).await?;
+    let assumed = context.stores.accounts.assume(&context.client, own, &holder.target.place_of(holder.namespace), account).await?;
     keep(context, holder, &assumed.credentials).await?;
     Ok(assumed.due)
 }

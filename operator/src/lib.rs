@@ -37,6 +37,7 @@ mod run;
 pub mod session;
 pub mod shelf;
 pub mod storage;
+mod storage_secret;
 pub mod triggers;
 pub mod trim;
 pub mod unread;

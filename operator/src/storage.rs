@@ -17,10 +17,10 @@ use dormouse_crds::{
 };
 use dormouse_service::metadata::is_metadata_host;
 use dormouse_store::{
-    CredentialSource, Credentials, S3, S3Options, SnapshotStore, StoreError,
+    CredentialSource, Credentials, S3, S3Options, SnapshotStore, rights,
     sts::{self, Role},
 };
-use k8s_openapi::{ByteString, api::core::v1::Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, ListParams, ObjectMeta},
@@ -28,19 +28,16 @@ use kube::{
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    account::{ACCOUNT, Account, Accounts},
+    account::{ACCOUNT, Account, Accounts, Place},
     apply::apply,
     config::{CredentialsSource, StorageArgs},
     refusal::Refusal,
 };
 
+pub(crate) use crate::storage_secret::{StorageError, credentials_of, data_of, read_secret};
+
 /// Annotation: which Secret of which namespace this is kept of.
 const KEPT_OF: &str = "dormouse.dev/kept-of";
-/// Keys of a credentials Secret.
-const ACCESS_KEY_ID: &str = "accessKeyId";
-const SECRET_ACCESS_KEY: &str = "secretAccessKey";
-const SESSION_TOKEN: &str = "sessionToken";
-const EXPIRATION: &str = "expiration";
 /// Stores that are kept open; beyond it all are closed and opened again as needed.
 const STORES_MAX: usize = 256;
 
@@ -53,20 +50,6 @@ pub fn former_target(pool: &KernelPool, own: &StorageArgs) -> Option<Target> {
         Some(StoredIn { bucket, prefix }) if now.access == Access::Mint => Some(Target { bucket, prefix, ..now }),
         _ => Some(now),
     }
-}
-
-/// Why storage is not to be had.
-#[derive(Debug, thiserror::Error)]
-pub enum StorageError {
-    /// Somebody must change something.
-    #[error("{}", .0.message)]
-    Refused(Refusal),
-    /// The API server refused or could not be reached.
-    #[error("API server: {0}")]
-    Kube(#[from] kube::Error),
-    /// The store.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// Where a pool's pods get their credentials from.
@@ -106,6 +89,22 @@ impl Target {
         StoredIn { bucket: self.bucket.clone(), prefix: self.prefix.clone() }
     }
 
+    /// Tells a ServiceAccount's role at this store from others.
+    #[must_use]
+    pub(crate) fn account_digest(&self, account: &Account) -> String {
+        let Role { endpoint: sts, region: _, arn } = &account.role;
+        let Self { endpoint, bucket, region, prefix, .. } = self;
+        let text = [endpoint, region, bucket, prefix, sts, arn.as_deref().unwrap_or_default(), &account.audience].join("\n");
+        hex::encode(Sha256::digest(text.as_bytes())).get(..16).unwrap_or_default().to_owned()
+    }
+
+    /// What of it is a namespace's, as the operator reaches it by the namespace's ServiceAccount.
+    #[must_use]
+    pub(crate) fn place_of<'a>(&'a self, namespace: &'a str) -> Place<'a> {
+        let policy = rights::tenant_policy(&self.bucket, &self.prefix, namespace);
+        Place { namespace, kept: self.kept_as(namespace).unwrap_or_default(), policy, bucket: &self.bucket }
+    }
+
     /// The name under which a namespace's credentials for it are kept for deletions; none of the operator's own.
     #[must_use]
     pub(crate) fn kept_as(&self, namespace: &str) -> Option<String> {
@@ -113,7 +112,7 @@ impl Target {
             Access::Mint => None,
             Access::Copy(secret) => Some(kept_name(namespace, secret)),
             // No Secret has a name with a space in it.
-            Access::Account(account) => Some(kept_name(namespace, &format!("{ACCOUNT} {}", account.digest(self)))),
+            Access::Account(account) => Some(kept_name(namespace, &format!("{ACCOUNT} {}", self.account_digest(account)))),
         }
     }
 }
@@ -205,41 +204,6 @@ pub(crate) fn role(own: &StorageArgs, target: &Target) -> Role {
         region: target.region.clone(),
         arn: own.storage_role_arn.clone(),
     }
-}
-
-pub(crate) fn data_of(credentials: &Credentials) -> BTreeMap<String, ByteString> {
-    let mut data = BTreeMap::new();
-    let mut put = |key: &str, value: &str| data.insert(key.to_owned(), ByteString(value.as_bytes().to_vec()));
-    put(ACCESS_KEY_ID, &credentials.access_key_id);
-    put(SECRET_ACCESS_KEY, &credentials.secret_access_key);
-    credentials.session_token.as_ref().map(|token| put(SESSION_TOKEN, token));
-    credentials.expiration.as_ref().map(|time| put(EXPIRATION, time));
-    data
-}
-
-pub(crate) fn credentials_of(secret: &Secret) -> Option<Credentials> {
-    let data = secret.data.as_ref()?;
-    let text =
-        |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
-    Some(Credentials {
-        access_key_id: text(ACCESS_KEY_ID)?,
-        secret_access_key: text(SECRET_ACCESS_KEY)?,
-        session_token: text(SESSION_TOKEN),
-        expiration: text(EXPIRATION),
-    })
-}
-
-pub(crate) async fn read_secret(client: &Client, namespace: &str, name: &str) -> Result<Credentials, StorageError> {
-    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let secret = api.get_opt(name).await?;
-    secret.as_ref().and_then(credentials_of).ok_or_else(|| {
-        let message = if secret.is_some() {
-            format!("Secret {name} lacks accessKeyId or secretAccessKey: write both.")
-        } else {
-            format!("Secret {name} does not exist: make it, with the keys accessKeyId and secretAccessKey.")
-        };
-        StorageError::Refused(Refusal { reason: PoolReason::StorageCredentialsInvalid, message })
-    })
 }
 
 /// Endpoint, bucket, region.
@@ -370,7 +334,7 @@ impl Stores {
         let credentials = match &target.access {
             Access::Mint => return Ok(self.open_own(own, target)),
             Access::Copy(name) => self.credentials(client, namespace, name).await?,
-            Access::Account(account) => self.accounts.for_deletions(client, own, namespace, target, account).await?,
+            Access::Account(account) => self.accounts.for_deletions(client, own, &target.place_of(namespace), account).await?,
         };
         Ok(open(target, CredentialSource::Static(credentials)))
     }

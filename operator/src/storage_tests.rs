@@ -128,6 +128,6 @@ fn what_is_kept_for_deletions_is_of_one_namespace_one_place_and_one_role() {
 
 #[test]
 fn half_a_secret_is_none() {
-    let secret = Secret { data: Some([(ACCESS_KEY_ID.to_owned(), ByteString(b"a".to_vec()))].into()), ..Secret::default() };
+    let secret = Secret { data: Some([("accessKeyId".to_owned(), k8s_openapi::ByteString(b"a".to_vec()))].into()), ..Secret::default() };
     assert_eq!(credentials_of(&secret), None);
 }

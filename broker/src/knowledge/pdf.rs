@@ -1,7 +1,7 @@
 //! PDF (ISO 32000) as text, page by page.
 //!
 //! The library that reads it panics at some documents and may be made to take any time and memory by others. So it runs in a process of its own: this
-//! program once more, with limits that the system keeps, and without environment. Where memory runs out it is ended before the broker. Whatever becomes of it, the broker
+//! program once more, with limits that the system keeps, and without environment but for its allocator's. Where memory runs out it is ended before the broker. Whatever becomes of it, the broker
 //! goes on and leaves the document out.
 
 use std::{
@@ -22,6 +22,8 @@ const ASKED: &str = "read-pdf";
 /// Bytes of address space that it may have, and seconds of processor time.
 const MEMORY_BYTES_MAX: u64 = 384 << 20;
 const PROCESSOR_SECONDS_MAX: u64 = 20;
+/// Has the allocator take memory piece by piece: what it had reserved before the limit is set would not count.
+const NOTHING_RESERVED: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "0");
 /// How much rather than others it is ended where memory runs out (`proc_pid_oom_score_adj(5)`).
 const ENDED_RATHER: &str = "1000";
 /// Pages that are read.
@@ -98,7 +100,15 @@ pub(super) fn text_of_pdf(bytes: &[u8]) -> Result<(String, Vec<Heading>), String
     let failed = |error: std::io::Error| format!("cannot be read: {error}");
     let mark = uuid::Uuid::new_v4().to_string();
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args([ASKED, &mark]).env_clear().current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let (option, value) = NOTHING_RESERVED;
+    command
+        .args([ASKED, &mark])
+        .env_clear()
+        .env(option, value)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut child = command.spawn().map_err(failed)?;
     // It reads to the end before it says anything. One that has ended is told by what it says.
     if let Some(mut input) = child.stdin.take() {
