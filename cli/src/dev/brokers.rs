@@ -9,8 +9,8 @@ use dormouse_crds::manifest::Document;
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::{
     ApiErrorResponse, Metrics,
+    in_process::InProcess,
     tls::{Identity, Process},
-    wire::InProcess,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 

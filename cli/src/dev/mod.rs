@@ -37,9 +37,9 @@ use dormouse_kms::KmsArgs;
 use dormouse_protocol::{broker::BROKER_PORT, kernel::KERNEL_PORT};
 use dormouse_seal::{Keyring, Seal};
 use dormouse_service::{
+    in_process::InProcess,
     telemetry,
     tls::{Identity, Process},
-    wire::InProcess,
 };
 use dormouse_store::SnapshotStore;
 use tokio::net::TcpListener;

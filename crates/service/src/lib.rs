@@ -1,5 +1,5 @@
 //! What every process needs: [`telemetry`], [`metrics`], probes ([`admin`], [`readiness`]), mTLS identities ([`tls`], [`ca`]),
-//! [`shutdown`], whose request is worked for ([`origin`]) and its [`traces`], the [`clock`], new names ([`ids`]), what carries requests ([`wire`]), [`memory`] and the [`room`] in it, a listener for anybody ([`public`]), where clouds
+//! [`shutdown`], whose request is worked for ([`origin`]) and its [`traces`], the [`clock`], new names ([`ids`]), what carries requests ([`wire`], [`in_process`]), [`memory`] and the [`room`] in it, a listener for anybody ([`public`]), where clouds
 //! keep their [`metadata`], the common flags ([`args`]), the URLs that administrators write ([`url`]), patterns of names and paths ([`wildcard`]) and the shape of an HTTP error ([`error`]).
 //!
 //! It must not know sessions, tools, storage or Kubernetes: a process brings those and hangs them on what is here.
@@ -13,6 +13,7 @@ pub mod ca;
 pub mod clock;
 pub mod error;
 pub mod ids;
+pub mod in_process;
 pub mod memory;
 pub mod metadata;
 pub mod metrics;

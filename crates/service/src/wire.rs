@@ -1,13 +1,9 @@
-//! What carries HTTP requests: the network, a process to its own services, or what a simulation puts in its place.
-
-mod in_process;
+//! What carries HTTP requests: the network, or what stands in its place.
 
 use std::{error::Error, fmt::Debug, sync::Arc};
 
 use futures::future::BoxFuture;
 use reqwest::{Client, Request, RequestBuilder, Response};
-
-pub use in_process::InProcess;
 
 /// Carries requests in the network's stead.
 pub trait Wire: Debug + Send + Sync {

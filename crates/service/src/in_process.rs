@@ -13,10 +13,10 @@ use reqwest::{Client, Request, Response};
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
-use super::{SendError, Wire};
 use crate::{
     origin,
     tls::{Identity, PeerClient, PeerIdentity},
+    wire::{SendError, Wire},
 };
 
 /// The services of a process, by their identities. Clones are the same.
