@@ -1,8 +1,8 @@
 //! PDF (ISO 32000) as text, page by page.
 //!
 //! The library that reads it panics at some documents and may be made to take any time and memory by others. So it runs in a process of its own: this
-//! program once more, with limits that the system keeps, and without environment but for its allocator's. Where memory runs out it is ended before the broker. Whatever becomes of it, the broker
-//! goes on and leaves the document out.
+//! program once more, with limits that the system keeps, and without environment but for its allocator's. Where memory runs out it is ended before the
+//! broker. Whatever becomes of it, the broker goes on and leaves the document out.
 
 use std::{
     io::{Read as _, Write as _},

@@ -7,7 +7,7 @@ use dormouse_engine as engine;
 use dormouse_lifecycle::head::HeadError;
 use dormouse_lifecycle::usage::Counts;
 use dormouse_lifecycle::{Acquire, Head, Owned, SessionKey, acquire, assemble, claim};
-use dormouse_protocol::eval::{Served, Woke, WokeFrom};
+use dormouse_protocol::eval::{Woke, WokeFrom};
 use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::kernel::Anchor;
 use dormouse_protocol::session::State;
@@ -19,9 +19,8 @@ use super::actor::Actor;
 use super::bootstrap::recall_code;
 use super::ops::InFlight;
 use super::phase::{Cause, Live, Moved};
-use super::run::BOOTSTRAP_CELL;
 use super::setback::Setback;
-use super::{EvalJob, Fault, budget, engines, gone, taken_over};
+use super::{Fault, budget, engines, gone, taken_over};
 use crate::contents::Contents;
 use crate::metrics::WakeSource;
 use crate::modules::Modules;
@@ -269,41 +268,6 @@ impl Actor {
         });
         self.queue_runs();
         self.show_runs();
-    }
-
-    /// Has those who wait for a cell wait for the one that awaits in `state`, and for no other: it may have ended in another process since.
-    fn follow_running(&mut self, state: &SessionState) {
-        let running = state.running.as_ref().filter(|running| running.cell != BOOTSTRAP_CELL);
-        let is_running = |job: &EvalJob| running.is_some_and(|running| running.request.idempotency_key == job.request.idempotency_key);
-        // Its client may have waited here while the session slept.
-        let waited = self.current.take();
-        let (waited, over) = if waited.as_ref().is_some_and(is_running) { (waited, None) } else { (None, waited) };
-        if let Some(job) = over {
-            let is_known = job.request.idempotency_key.as_deref().is_some_and(|key| state.ends.find(key).is_some());
-            // Whoever waits hears of the end that is recorded before another cell begins.
-            if is_known {
-                self.queue.push_front(job);
-            } else {
-                job.answer(Err(gone("another process has gone on with the session; send the cell again with its idempotency key")));
-            }
-        }
-        let Some(running) = running else { return };
-        let request = running.request.clone();
-        let run = request.idempotency_key.as_ref().and_then(|key| state.runs.under(key));
-        let origin = Origin::default().or_id(run.and_then(|run| run.request_id.as_deref()).unwrap_or_default());
-        self.current = waited.or(Some(EvalJob {
-            request,
-            assignment: self.assignment.clone(),
-            waiters: Vec::new(),
-            attempts: 0,
-            woke: Woke::Storage,
-            served: Served::default(),
-            arrived: Instant::now(),
-            kept: false,
-            run: false,
-            lost: false,
-            origin,
-        }));
     }
 
     /// What an instance asks for what lies outside its heap.

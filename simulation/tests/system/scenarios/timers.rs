@@ -12,7 +12,7 @@ use super::{Stage, millis, scenario, seconds, stage};
 use crate::{
     chaos::Fate,
     client::BUDGET,
-    world::{key, spec},
+    world::{World, key, spec},
 };
 
 const SETS: &str = "setTimeout(() => callTool('charge', {id: 'timer'}), 60000); 1";
@@ -119,18 +119,25 @@ fn a_call_under_way_keeps_its_answer_although_its_session_was_put_to_sleep() {
     });
 }
 
+/// A session whose timer has fired while nothing could be stored, after that: nobody knows what came of the commit behind it.
+async fn in_doubt(world: World) -> Stage {
+    let stage = stage(world, &spec()).await;
+    let Stage { world, client, gateway, .. } = &stage;
+    // So that there is a page of calls: it tells of a call of that session that nobody has made it.
+    client.value(gateway, "s", "k0", "await callTool('charge', {id: 'first'}); 0").await;
+    client.value(gateway, "s", "k1", SETS).await;
+    seconds(50).await;
+    world.chaos.rule(|act| (act.to == "store" && act.verb == "put").then_some(Fate::Refused));
+    seconds(30).await;
+    world.chaos.forget_rules();
+    stage
+}
+
 /// The commit behind the timer is stored long after the instance that made it is gone, and holds a call that has not left.
 #[test]
 fn what_a_timer_did_goes_on_although_its_commit_was_in_doubt() {
     scenario(|world| async move {
-        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
-        // So that there is a page of calls: it tells of a call of that session that nobody has made it.
-        client.value(&gateway, "s", "k0", "await callTool('charge', {id: 'first'}); 0").await;
-        client.value(&gateway, "s", "k1", SETS).await;
-        seconds(50).await;
-        world.chaos.rule(|act| (act.to == "store" && act.verb == "put").then_some(Fate::Refused));
-        seconds(30).await;
-        world.chaos.forget_rules();
+        let Stage { world, .. } = in_doubt(world).await;
         seconds(300).await;
         assert_eq!(world.service.times("timer"), 1);
     });
@@ -140,13 +147,7 @@ fn what_a_timer_did_goes_on_although_its_commit_was_in_doubt() {
 #[test]
 fn what_a_timer_did_goes_on_although_its_session_was_put_to_sleep_in_doubt() {
     scenario(|world| async move {
-        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
-        client.value(&gateway, "s", "k0", "await callTool('charge', {id: 'first'}); 0").await;
-        client.value(&gateway, "s", "k1", SETS).await;
-        seconds(50).await;
-        world.chaos.rule(|act| (act.to == "store" && act.verb == "put").then_some(Fate::Refused));
-        seconds(30).await;
-        world.chaos.forget_rules();
+        let Stage { world, client, gateway, .. } = in_doubt(world).await;
         assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
         seconds(300).await;
         assert_eq!(world.service.times("timer"), 1);
