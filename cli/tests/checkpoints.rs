@@ -88,6 +88,8 @@ fn a_history_outlives_the_process_and_damage() {
     assert!(dev.command(&["checkpoints", "s", "--label", "good"], "").status.success());
     dev.eval("n = 2");
     dev.kill();
+    // Whoever comes next makes it a file.
+    assert!(Dev::start(data.path(), &[]).terminate().success());
     let head = find(&data.path().join("store"), "head").expect("the head is a file");
     std::fs::write(&head, "damaged").unwrap();
 

@@ -287,8 +287,10 @@ fn a_store_that_was_put_back_is_not_believed_until_somebody_says_so() {
         let found = Command::new("find").arg(data.path().join("store")).args(["-name", "head"]).output().unwrap();
         std::path::PathBuf::from(String::from_utf8(found.stdout).unwrap().trim())
     };
+    assert!(dev.terminate().success());
     let head = heads();
     let old = std::fs::read(&head).unwrap();
+    let dev = Dev::start(data.path(), &[]);
     assert_eq!(dev.eval("n = 2"), "2");
     assert!(dev.terminate().success());
     std::fs::write(&head, old).unwrap();

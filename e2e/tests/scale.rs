@@ -37,10 +37,12 @@ const ETCD_BYTES_MAX: u64 = 1 << 30;
 /// What the API server's objects may take where it serves one version: of each session, as docs/scale.md says, and of what else the test makes.
 const SERVER_SESSION_BYTES_MAX: u64 = 10_000;
 const SERVER_REST_BYTES_MAX: u64 = 128 << 20;
-/// Looks at whether the API server gives memory back when nothing is made any more, and how many in a row have to see nothing of that.
-const RESTS_MAX: u64 = 60;
+/// Looks at whether the API server rests, and how many in a row have to see that it gives no memory back any more.
+const RESTS_MAX: u64 = 240;
 const RESTED: u64 = 12;
 const REST_LOOK: Duration = Duration::from_secs(10);
+/// Writes between two looks that are leases only.
+const REST_WRITES_MAX: u64 = 20;
 /// How often a pod that has nothing to tell says so.
 const ALIVE: Duration = Duration::from_secs(5);
 /// How long anything may take to answer.
@@ -113,11 +115,20 @@ fn parts(mut took: Vec<Duration>) -> (f64, f64) {
     (at(50), at(99))
 }
 
-/// The API server's memory when nobody has made anything for some minutes.
-async fn at_rest(fleet: &Fleet) -> u64 {
+/// The API server's memory when the operator has told all that it has to tell, and nothing was written for some minutes.
+async fn at_rest(fleet: &Fleet, admin: &Admin) -> u64 {
     let look = || fleet.server.costs().unwrap().server_bytes;
+    let mut looks = 0..RESTS_MAX;
+    let mut revision = 0;
+    for _ in looks.by_ref() {
+        let now = admin.revision().await;
+        if now - std::mem::replace(&mut revision, now) <= REST_WRITES_MAX {
+            break;
+        }
+        tokio::time::sleep(REST_LOOK).await;
+    }
     let (mut least, mut same) = (look(), 0);
-    for _ in 0..RESTS_MAX {
+    for _ in looks {
         tokio::time::sleep(REST_LOOK).await;
         let now = look();
         same = if now < least * 99 / 100 { 0 } else { same + 1 };
@@ -213,7 +224,15 @@ async fn sessions_and_pods_that_are_only_objects_cost_little_and_nobody_else_not
         mib(before.etcd_bytes),
     ));
     if soak::count(0, 1) == 1 {
-        soak::report(&format!("API server at rest {} MiB", mib(at_rest(&fleet).await)));
+        let rested = at_rest(&fleet, &admin).await;
+        let (woke, objects) = (wakes(&fleet).await, admin.object_bytes().await);
+        soak::report(&format!(
+            "at rest: API server {} MiB, of which objects {} MiB; a wake {:.0} ms, p99 {:.0} ms",
+            mib(rested),
+            mib(objects),
+            woke.0,
+            woke.1
+        ));
     }
     assert!(operator < PROCESS_BYTES_MAX && gateway < PROCESS_BYTES_MAX, "operator {} MiB, gateway {} MiB", mib(operator), mib(gateway));
     let grown = after.etcd_bytes.saturating_sub(before.etcd_bytes);

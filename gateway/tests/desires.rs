@@ -92,8 +92,9 @@ async fn a_deletion_goes_on_until_the_storage_is_clean() {
     until(&*directory, "it is gone", || state(&directory).is_none()).await;
     assert_eq!(cleaned.0.load(Ordering::SeqCst), 2);
     assert!(pod.forgets.load(Ordering::SeqCst) >= 1);
-    assert!(!folder.path().join("default/a.json").exists());
     shutdown.cancel();
+    drop(directory);
+    assert!(killed(&trust, folder.path(), &pod).await.list(None).is_empty(), "and does not come back");
 }
 
 /// The folder after the end of its process: nothing that was not written by then is there.

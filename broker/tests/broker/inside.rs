@@ -19,7 +19,7 @@ use dormouse_protocol::{
 use dormouse_seal::Seal;
 use dormouse_service::Metrics;
 use dormouse_store::{Memory, SnapshotStore};
-use dormouse_testkit::wait::eventually;
+use dormouse_testkit::{again::again, wait::eventually};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::{
@@ -489,13 +489,7 @@ fn nothing_inside_is_connected_to() {
     let dir = tempfile::tempdir().unwrap();
     let names = dir.path().join("resolv.conf");
     std::fs::write(&names, "nameserver 127.0.0.1\noptions timeout:5\n").unwrap();
-    let inside = Command::new("unshare")
-        .args(["--map-root-user", "--net", "--mount", "sh", "-c", NETWORK, "sh"])
-        .arg(&names)
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", NAME, "--nocapture"])
-        .env(INSIDE, "yes")
-        .status()
-        .expect("unshare runs");
-    assert!(inside.success(), "inside a network of its own: {inside}");
+    let mut inside = Command::new("unshare");
+    inside.args(["--map-root-user", "--net", "--mount", "sh", "-c", NETWORK, "sh"]).arg(&names).env(INSIDE, "yes");
+    again(inside, NAME).unwrap();
 }

@@ -113,7 +113,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let engines = tokio::task::spawn_blocking(|| Engines::new(EngineOptions::for_user())).await?.context("cannot load the engine")?;
     let sessions_dir = args.data.join("sessions");
     let cluster = name_of(&System, &sessions_dir)?;
-    let plain = args.storage.open(&args.data)?;
+    let (plain, folder) = args.storage.open(&args.data)?;
     let place = TenantPrefix { store_prefix: STORE_PREFIX.to_owned(), tenant: namespace.clone() };
     let store: Arc<dyn SnapshotStore> = Arc::new(Joined::new(Arc::clone(&plain), place, cluster.clone()));
     let within = InProcess::new(brokers::unknown());
@@ -184,7 +184,11 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     inner.cancel();
     inner_tasks.close();
     inner_tasks.wait().await;
-    directory.close().await.context("cannot write the status of sessions")
+    directory.close().await.context("cannot write the status of sessions")?;
+    if let Some(folder) = folder {
+        folder.flush().await?;
+    }
+    Ok(())
 }
 
 /// The key of links, made when there is none.

@@ -20,18 +20,21 @@ pub(super) struct StorageArgs {
 }
 
 impl StorageArgs {
-    pub(super) fn open(&self, data: &Path) -> anyhow::Result<Arc<dyn SnapshotStore>> {
+    /// Opens the store, which is a folder where no bucket is named.
+    pub(super) fn open(&self, data: &Path) -> anyhow::Result<(Arc<dyn SnapshotStore>, Option<Folder>)> {
         let (Some(endpoint), Some(bucket)) = (&self.s3_endpoint, &self.s3_bucket) else {
-            return Ok(Arc::new(Folder::open(data.join("store"))?));
+            let folder = Folder::open(data.join("store"))?;
+            return Ok((Arc::new(folder.clone()), Some(folder)));
         };
         let mut credentials = Credentials::new(variable("AWS_ACCESS_KEY_ID")?, variable("AWS_SECRET_ACCESS_KEY")?);
         credentials.session_token = std::env::var("AWS_SESSION_TOKEN").ok();
-        Ok(Arc::new(S3::new(&S3Options {
+        let bucket = S3::new(&S3Options {
             endpoint: endpoint.clone(),
             region: self.s3_region.clone(),
             bucket: bucket.clone(),
             credentials: CredentialSource::Static(credentials),
-        })))
+        });
+        Ok((Arc::new(bucket), None))
     }
 
     /// For people.

@@ -4,11 +4,14 @@
 use std::{
     io,
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
-use dormouse_durable::{Disk, System, make_folders, replace};
+use dormouse_durable::{Disk, LogFile, System, make_folders, replace};
 use dormouse_testkit::power::Power;
 
 const NAME: &str = "sessions/default/a.json";
@@ -89,6 +92,9 @@ impl<F: Fn(&Path) -> io::Result<()> + Send + Sync> Disk for Before<F> {
     }
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         (self.0)(path)
+    }
+    fn make_log(&self, path: &Path, bytes: u64) -> io::Result<Arc<dyn LogFile>> {
+        System.make_log(path, bytes)
     }
 }
 

@@ -1,22 +1,18 @@
 //! A store in a folder, for one process at a time.
 //!
-//! Objects are files. A write goes to a new file, which is synced, renamed over the old one, and made durable by syncing the folder: after a
-//! crash an object is either the old or the new one, whole. A lock on the folder keeps other processes out; inside this process a lock by
-//! key makes checking a condition and writing one act. An ETag is the hash of the bytes.
+//! Objects are [`Files`]: after a crash an object is either the old or the new one, whole, and it is the new one once that was said. A lock on the
+//! folder keeps other processes out; inside this process a lock by key makes checking a condition and writing one act. An ETag is the hash of the
+//! bytes.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
     hash::{DefaultHasher, Hash, Hasher},
-    io::ErrorKind,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
-use dormouse_durable::{Disk, System, make_folders};
+use dormouse_durable::{ChangeError, Disk, Files, System, make_folders};
 use sha2::{Digest, Sha256};
 
 use crate::{Condition, ETag, OBJECT_BYTES_MAX, Object, PutError, SnapshotStore, StoreError};
@@ -25,10 +21,8 @@ use crate::{Condition, ETag, OBJECT_BYTES_MAX, Object, PutError, SnapshotStore, 
 const KEY_LOCKS: usize = 64;
 /// The file whose lock is the folder's.
 const LOCK_FILE: &str = ".lock";
-/// Files being written.
-const TEMPORARY: &str = ".tmp";
 /// Objects.
-const OBJECTS: &str = "objects";
+const OBJECTS: &str = "objects/";
 
 /// Objects in a folder.
 #[derive(Debug, Clone)]
@@ -38,15 +32,11 @@ pub struct Folder {
 
 #[derive(Debug)]
 struct Inner {
-    disk: Arc<dyn Disk>,
-    objects: PathBuf,
-    temporary: PathBuf,
+    path: PathBuf,
+    files: Files,
     /// Held for as long as the store is.
     _lock: File,
-    next: AtomicU64,
     keys: [Mutex<()>; KEY_LOCKS],
-    /// Writers share it; who removes empty folders has it alone.
-    layout: RwLock<()>,
 }
 
 impl Folder {
@@ -64,8 +54,7 @@ impl Folder {
     /// Those of [`Folder::open`].
     pub fn open_on(disk: Arc<dyn Disk>, path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
-        let (objects, temporary) = (path.join(OBJECTS), path.join(TEMPORARY));
-        make_folders(disk.as_ref(), &objects).map_err(io("create", &objects))?;
+        make_folders(disk.as_ref(), path).map_err(io("create", path))?;
         let lock_path = path.join(LOCK_FILE);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path).map_err(io("open", &lock_path))?;
         match lock.try_lock() {
@@ -73,20 +62,17 @@ impl Folder {
             Err(TryLockError::WouldBlock) => return Err(StoreError::FolderInUse { path: path.to_owned() }),
             Err(TryLockError::Error(error)) => return Err(io("lock", &lock_path)(error)),
         }
-        match std::fs::remove_dir_all(&temporary) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(io("clear", &temporary)(error)),
-            _ => make_folders(disk.as_ref(), &temporary).map_err(io("create", &temporary))?,
-        }
-        let inner = Inner {
-            disk,
-            objects,
-            temporary,
-            _lock: lock,
-            next: AtomicU64::new(0),
-            keys: std::array::from_fn(|_| Mutex::new(())),
-            layout: RwLock::new(()),
-        };
+        let files = Files::open(disk, path).map_err(io("open", path))?;
+        let inner = Inner { path: path.to_owned(), files, _lock: lock, keys: std::array::from_fn(|_| Mutex::new(())) };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Makes every object a file of its own, which it need not be before: before the process ends, so that the next one has nothing to do.
+    ///
+    /// # Errors
+    /// The file system's: nothing is lost.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        self.blocking(std::convert::identity, |inner| inner.files.flush().map_err(io("write", &inner.path))).await
     }
 
     /// Runs file work where it may block.
@@ -96,7 +82,7 @@ impl Folder {
         work: impl FnOnce(&Inner) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
         let inner = Arc::clone(&self.inner);
-        let path = inner.objects.clone();
+        let path = inner.path.clone();
         match tokio::task::spawn_blocking(move || work(&inner)).await {
             Ok(result) => result,
             Err(error) => Err(interrupted(io("use", &path)(std::io::Error::other(error)))),
@@ -107,22 +93,22 @@ impl Folder {
 #[async_trait::async_trait]
 impl SnapshotStore for Folder {
     async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
-        let path = self.inner.path(key)?;
-        self.blocking(std::convert::identity, move |_| read(&path)).await
+        let name = name(key)?;
+        self.blocking(std::convert::identity, move |inner| inner.read(&name)).await
     }
 
     async fn get_within(&self, key: &str, bytes_max: u64) -> Result<Option<Object>, StoreError> {
-        let (path, key) = (self.inner.path(key)?, key.to_owned());
-        let within = move |_: &Inner| match std::fs::metadata(&path) {
-            Ok(there) if there.len() > bytes_max => Err(StoreError::TooLarge { key, bytes: there.len(), bytes_max }),
+        let (name, key) = (name(key)?, key.to_owned());
+        let within = move |inner: &Inner| match inner.files.bytes(&name) {
+            Ok(Some(bytes)) if bytes > bytes_max => Err(StoreError::TooLarge { key, bytes, bytes_max }),
             // What is not there is for the reading to say.
-            _ => read(&path),
+            _ => inner.read(&name),
         };
         self.blocking(std::convert::identity, within).await
     }
 
     async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError> {
-        let path = self.inner.path(key)?;
+        let name = name(key)?;
         if bytes.len() as u64 > OBJECT_BYTES_MAX {
             return Err(PutError::Failed(StoreError::TooLarge {
                 key: key.to_owned(),
@@ -130,147 +116,86 @@ impl SnapshotStore for Folder {
                 bytes_max: OBJECT_BYTES_MAX,
             }));
         }
-        self.blocking(PutError::Unknown, move |inner| inner.put(&path, &bytes, &condition)).await
+        self.blocking(PutError::Unknown, move |inner| inner.put(&name, bytes, &condition)).await
     }
 
     async fn copy(&self, from: &str, to: &str) -> Result<bool, StoreError> {
-        let (from, to) = (self.inner.path(from)?, self.inner.path(to)?);
-        self.blocking(std::convert::identity, move |inner| inner.copy(&from, &to)).await
+        let (from, to) = (name(from)?, name(to)?);
+        let copied = move |inner: &Inner| {
+            let _key = inner.lock(&to);
+            inner.files.copy(&from, &to).map_err(|error| io("write", &inner.path.join(&to))(of_change(error)))
+        };
+        self.blocking(std::convert::identity, copied).await
     }
 
     async fn delete(&self, key: &str) -> Result<(), StoreError> {
-        let path = self.inner.path(key)?;
-        self.blocking(std::convert::identity, move |inner| inner.delete(&path)).await
+        let name = name(key)?;
+        let deleted = move |inner: &Inner| {
+            let _key = inner.lock(&name);
+            inner.files.remove(&name).map_err(|error| io("delete", &inner.path.join(&name))(of_change(error)))
+        };
+        self.blocking(std::convert::identity, deleted).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let prefix = prefix.to_owned();
-        self.blocking(std::convert::identity, move |inner| inner.list(&prefix)).await
+        // A part of a name is none that leaves the folder.
+        if let Some((folder, _)) = prefix.rsplit_once('/') {
+            name(folder)?;
+        }
+        let prefix = format!("{OBJECTS}{prefix}");
+        let listed = move |inner: &Inner| {
+            let names = inner.files.names(&prefix).map_err(io("list", &inner.path))?;
+            Ok(names.iter().filter_map(|name| name.strip_prefix(OBJECTS)).map(str::to_owned).collect())
+        };
+        self.blocking(std::convert::identity, listed).await
     }
 }
 
+/// The name of the file that holds the object.
+fn name(key: &str) -> Result<String, StoreError> {
+    let part_is_fine = |part: &str| {
+        !part.is_empty() && !part.starts_with('.') && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    };
+    if key.split('/').all(part_is_fine) { Ok(format!("{OBJECTS}{key}")) } else { Err(StoreError::BadKey { key: key.to_owned() }) }
+}
+
 impl Inner {
-    fn path(&self, key: &str) -> Result<PathBuf, StoreError> {
-        let part_is_fine = |part: &str| {
-            !part.is_empty() && !part.starts_with('.') && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-        };
-        if key.split('/').all(part_is_fine) { Ok(self.objects.join(key)) } else { Err(StoreError::BadKey { key: key.to_owned() }) }
-    }
-
-    fn key_lock(&self, path: &Path) -> &Mutex<()> {
+    fn lock(&self, name: &str) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
-        path.hash(&mut hasher);
+        name.hash(&mut hasher);
         let [first, ..] = &self.keys;
-        self.keys.get((hasher.finish() % KEY_LOCKS as u64) as usize).unwrap_or(first)
+        let lock = self.keys.get((hasher.finish() % KEY_LOCKS as u64) as usize).unwrap_or(first);
+        lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, path: &Path, bytes: &[u8], condition: &Condition) -> Result<ETag, PutError> {
-        let _layout = self.layout.read().unwrap_or_else(PoisonError::into_inner);
-        let _key = self.key_lock(path).lock().unwrap_or_else(PoisonError::into_inner);
+    fn read(&self, name: &str) -> Result<Option<Object>, StoreError> {
+        let bytes = self.files.read(name).map_err(io("read", &self.path.join(name)))?;
+        Ok(bytes.map(|bytes| Object { etag: etag(&bytes), bytes }))
+    }
+
+    fn put(&self, name: &str, bytes: Bytes, condition: &Condition) -> Result<ETag, PutError> {
+        let _key = self.lock(name);
         let holds = match condition {
             Condition::None => true,
-            Condition::Absent => !path.exists(),
-            Condition::Matches(etag) => read(path)?.is_some_and(|object| object.etag == *etag),
+            Condition::Absent => self.files.bytes(name).map_err(io("read", &self.path.join(name)))?.is_none(),
+            Condition::Matches(etag) => self.read(name)?.is_some_and(|object| object.etag == *etag),
         };
         if !holds {
             return Err(PutError::Refused);
         }
-        let folder = path.parent().unwrap_or(&self.objects);
-        self.make_folders(folder)?;
-        let temporary = self.temporary.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        let written = self.write_synced(&temporary, bytes).and_then(|()| self.rename(&temporary, path));
-        if let Err(error) = written {
-            // A full disk must not be kept full by what did not fit.
-            let _ = self.disk.remove_file(&temporary);
-            return Err(error.into());
-        }
-        // From here on the write is visible, though a crash may still undo it.
-        self.sync_folder(folder).map_err(PutError::Unknown)?;
-        Ok(etag(bytes))
+        let etag = etag(&bytes);
+        let failed = |source| io("write", &self.path.join(name))(source);
+        self.files.replace(name, bytes).map_err(|error| match error {
+            ChangeError::Refused(source) => PutError::Failed(failed(source)),
+            ChangeError::Unknown(source) => PutError::Unknown(failed(source)),
+        })?;
+        Ok(etag)
     }
+}
 
-    /// Gives the file a second name where the file system can: a file is only ever replaced whole, so neither name sees the other's changes.
-    fn copy(&self, from: &Path, to: &Path) -> Result<bool, StoreError> {
-        let _layout = self.layout.read().unwrap_or_else(PoisonError::into_inner);
-        let _key = self.key_lock(to).lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = to.parent().unwrap_or(&self.objects);
-        self.make_folders(folder)?;
-        let temporary = self.temporary.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        match self.disk.link(from, &temporary) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(_) => match read(from)? {
-                Some(object) => self.write_synced(&temporary, &object.bytes)?,
-                None => return Ok(false),
-            },
-        }
-        self.rename(&temporary, to)?;
-        // Renaming one name of a file to another of the same file leaves both.
-        match self.disk.remove_file(&temporary) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(io("clear", &temporary)(error)),
-            _ => self.sync_folder(folder)?,
-        }
-        Ok(true)
-    }
-
-    fn delete(&self, path: &Path) -> Result<(), StoreError> {
-        let _layout = self.layout.write().unwrap_or_else(PoisonError::into_inner);
-        match self.disk.remove_file(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            other => other.map_err(io("delete", path))?,
-        }
-        let mut folder = path.parent();
-        while let Some(at) = folder.filter(|at| *at != self.objects && at.starts_with(&self.objects)) {
-            if self.disk.remove_folder(at).is_err() {
-                break;
-            }
-            folder = at.parent();
-        }
-        self.sync_folder(folder.unwrap_or(&self.objects))
-    }
-
-    fn make_folders(&self, path: &Path) -> Result<(), StoreError> {
-        make_folders(self.disk.as_ref(), path).map_err(io("create", path))
-    }
-
-    fn write_synced(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-        self.disk.write_synced(path, bytes).map_err(io("write", path))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
-        self.disk.rename(from, to).map_err(io("rename to", to))
-    }
-
-    fn sync_folder(&self, path: &Path) -> Result<(), StoreError> {
-        self.disk.sync_folder(path).map_err(io("sync", path))
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        // The part of the prefix up to its last slash is a folder: no need to walk the others.
-        let start = match prefix.rsplit_once('/') {
-            Some((folder, _)) if !folder.is_empty() => self.path(folder)?,
-            _ => self.objects.clone(),
-        };
-        let mut keys = Vec::new();
-        let mut folders = vec![start];
-        while let Some(folder) = folders.pop() {
-            let entries = match std::fs::read_dir(&folder) {
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                other => other.map_err(io("list", &folder))?,
-            };
-            for entry in entries {
-                let entry = entry.map_err(io("list", &folder))?;
-                let path = entry.path();
-                if entry.file_type().map_err(io("list", &path))?.is_dir() {
-                    folders.push(path);
-                } else if let Some(key) = path.strip_prefix(&self.objects).ok().and_then(Path::to_str)
-                    && key.starts_with(prefix)
-                {
-                    keys.push(key.to_owned());
-                }
-            }
-        }
-        Ok(keys)
+fn of_change(error: ChangeError) -> std::io::Error {
+    match error {
+        ChangeError::Refused(source) | ChangeError::Unknown(source) => source,
     }
 }
 
@@ -281,12 +206,4 @@ fn io(operation: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> St
 
 fn etag(bytes: &[u8]) -> ETag {
     hex::encode(Sha256::digest(bytes))
-}
-
-fn read(path: &Path) -> Result<Option<Object>, StoreError> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(Object { etag: etag(&bytes), bytes: bytes.into() })),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(io("read", path)(error)),
-    }
 }

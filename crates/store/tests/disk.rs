@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use dormouse_store::disk::{CACHED_ETAG, CacheEvent, Immutable, Watch};
 use dormouse_store::{Condition, DiskCache, DiskCacheOptions, PutError, SnapshotStore};
-use dormouse_testkit::store::Faulty;
+use dormouse_testkit::{again::again_on_a_disk, store::Faulty};
 use sha2::{Digest as _, Sha256};
 
 const BYTES_MAX: u64 = 64 << 10;
@@ -187,15 +187,7 @@ async fn a_disk_that_is_full_or_no_disk_at_all_is_no_error() {
     assert!(world.reads_store(&key, 1).await && world.reads_store(&key, 1).await);
     assert_eq!((world.told.count(CacheEvent::Failed), world.told.count(CacheEvent::Kept)), (1, 0));
 
-    let inside = Command::new("unshare")
-        .args(["--map-root-user", "--mount", "sh", "-c", "mount -t tmpfs -o size=32k none \"$1\" && shift && exec \"$@\"", "sh"])
-        .arg(dir.path())
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "a_disk_that_is_full_or_no_disk_at_all_is_no_error", "--nocapture"])
-        .env(DISK_ENV, dir.path())
-        .status()
-        .expect("unshare runs");
-    assert!(inside.success(), "inside a mount namespace: {inside}");
+    again_on_a_disk(dir.path(), 32, DISK_ENV, "disk::a_disk_that_is_full_or_no_disk_at_all_is_no_error").unwrap();
 }
 
 async fn on_a_full_disk(disk: &Path) {

@@ -1,6 +1,7 @@
 //! The folder store: conditions, durability's basics, the lock.
 
 use bytes::Bytes;
+use dormouse_durable::LOGGED_BYTES_MAX;
 use dormouse_store::{Condition, Folder, PutError, SnapshotStore, StoreError, probe::conditional_writes};
 
 fn text(bytes: &'static str) -> Bytes {
@@ -13,7 +14,8 @@ async fn it_passes_the_probe_and_is_left_clean() {
     let store = Folder::open(dir.path().join("new/store")).unwrap();
     conditional_writes(&store, "t/a/").await.unwrap();
     assert!(store.list("").await.unwrap().is_empty());
-    assert_eq!(std::fs::read_dir(dir.path().join("new/store/objects")).unwrap().count(), 0);
+    store.flush().await.unwrap();
+    assert!(!dir.path().join("new/store/objects").exists());
 }
 
 #[tokio::test]
@@ -32,16 +34,19 @@ async fn a_second_process_is_kept_out_until_the_first_lets_go() {
 async fn a_copy_outlives_what_it_was_made_of() {
     let dir = tempfile::tempdir().unwrap();
     let store = Folder::open(dir.path()).unwrap();
-    let etag = store.put("t/a/s/parent/1-1-ab", text("pages"), Condition::Absent).await.unwrap();
-    for _ in 0..2 {
-        assert!(store.copy("t/a/s/parent/1-1-ab", "t/a/s/child/1-1-ab").await.unwrap());
+    for pages in [text("pages"), Bytes::from(vec![7; LOGGED_BYTES_MAX + 1])] {
+        let etag = store.put("t/a/s/parent/1-1-ab", pages.clone(), Condition::Absent).await.unwrap();
+        for _ in 0..2 {
+            assert!(store.copy("t/a/s/parent/1-1-ab", "t/a/s/child/1-1-ab").await.unwrap());
+        }
+        store.put("t/a/s/parent/1-1-ab", text("other"), Condition::Matches(etag)).await.unwrap();
+        store.delete("t/a/s/parent/1-1-ab").await.unwrap();
+        assert_eq!(store.get("t/a/s/child/1-1-ab").await.unwrap().unwrap().bytes, pages);
+        assert!(!store.copy("t/a/s/parent/1-1-ab", "t/a/s/child/1-2-ab").await.unwrap());
+        assert_eq!(store.list("").await.unwrap(), ["t/a/s/child/1-1-ab"]);
+        store.flush().await.unwrap();
+        assert_eq!(std::fs::read_dir(dir.path().join(".log")).unwrap().count(), 0, "nothing is left of making it");
     }
-    store.put("t/a/s/parent/1-1-ab", text("other"), Condition::Matches(etag)).await.unwrap();
-    store.delete("t/a/s/parent/1-1-ab").await.unwrap();
-    assert_eq!(store.get("t/a/s/child/1-1-ab").await.unwrap().unwrap().bytes, text("pages"));
-    assert!(!store.copy("t/a/s/parent/1-1-ab", "t/a/s/child/1-2-ab").await.unwrap());
-    assert_eq!(store.list("").await.unwrap(), ["t/a/s/child/1-1-ab"]);
-    assert_eq!(std::fs::read_dir(dir.path().join(".tmp")).unwrap().count(), 0, "nothing is left of making it");
 }
 
 #[tokio::test]
@@ -50,10 +55,10 @@ async fn a_write_that_a_crash_cut_off_is_never_seen() {
     let store = Folder::open(dir.path()).unwrap();
     let etag = store.put("t/a/head", text("whole"), Condition::Absent).await.unwrap();
     drop(store);
-    std::fs::write(dir.path().join(".tmp/7"), "ha").unwrap();
+    std::fs::write(dir.path().join(".log/new-7"), "ha").unwrap();
     let store = Folder::open(dir.path()).unwrap();
     assert_eq!(store.list("").await.unwrap(), ["t/a/head"]);
-    assert_eq!(std::fs::read_dir(dir.path().join(".tmp")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(dir.path().join(".log")).unwrap().count(), 0);
     let stale = store.put("t/a/head", text("x"), Condition::Matches("other".into())).await;
     assert!(matches!(stale, Err(PutError::Refused)), "{stale:?}");
     store.put("t/a/head", text("next"), Condition::Matches(etag)).await.unwrap();
@@ -71,7 +76,8 @@ async fn deleting_takes_empty_folders_along_and_leaves_neighbours() {
     store.delete("t/a/s/1/head").await.unwrap();
     assert_eq!(store.list("t/a/s/1/").await.unwrap(), Vec::<String>::new());
     assert_eq!(store.list("t/a/").await.unwrap(), ["t/a/s/2/head"]);
-    assert!(!dir.path().join("objects/t/a/s/1").exists());
+    store.flush().await.unwrap();
+    assert!(dir.path().join("objects/t/a/s/2").exists() && !dir.path().join("objects/t/a/s/1").exists());
     store.put("t/a/s/1/head", text("again"), Condition::Absent).await.unwrap();
 }
 

@@ -2,11 +2,11 @@
 //!
 //! The disk is a tmpfs in a mount namespace of the test's own, so the test runs itself again inside it.
 
-use std::{io::ErrorKind, path::Path, process::Command};
+use std::{io::ErrorKind, path::Path};
 
 use bytes::Bytes;
 use dormouse_store::{Condition, Folder, PutError, SnapshotStore as _, StoreError};
-use dormouse_testkit::soak;
+use dormouse_testkit::{again::again_on_a_disk, soak};
 
 /// Names the folder on the small disk; set for the run inside the namespace.
 const DISK_ENV: &str = "DORMOUSE_TEST_DISK";
@@ -14,6 +14,8 @@ const DISK_ENV: &str = "DORMOUSE_TEST_DISK";
 const DISK_MIB: usize = 64;
 /// Bytes of a segment.
 const SEGMENT_BYTES: usize = 3 << 20;
+/// More than fit.
+const WRITES_MAX: u64 = 100_000;
 /// Bytes of a head.
 const HEAD_BYTES: usize = 96 << 10;
 
@@ -24,16 +26,7 @@ fn a_full_disk_damages_no_head() {
         return runtime.block_on(fill_again_and_again(Path::new(&disk)));
     }
     let dir = tempfile::tempdir().unwrap();
-    let script = format!("mount -t tmpfs -o size={DISK_MIB}m none \"$1\" && shift && exec \"$@\"");
-    let inside = Command::new("unshare")
-        .args(["--map-root-user", "--mount", "sh", "-c", &script, "sh"])
-        .arg(dir.path())
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "a_full_disk_damages_no_head", "--nocapture"])
-        .env(DISK_ENV, dir.path())
-        .status()
-        .expect("unshare runs");
-    assert!(inside.success(), "inside a mount namespace: {inside}");
+    again_on_a_disk(dir.path(), DISK_MIB << 10, DISK_ENV, "full_disk::a_full_disk_damages_no_head").unwrap();
 }
 
 /// Bytes that name the write they come from in each of their parts.
@@ -70,10 +63,19 @@ async fn fill_again_and_again(disk: &Path) {
         while std::fs::write(disk.join(format!("filler-{filler}")), vec![0; 32 << 10]).is_ok() {
             filler += 1;
         }
-        for _ in 0..4 {
+        let mut refused_now = 0;
+        while refused_now < 4 {
             writes += 1;
+            assert!(writes < WRITES_MAX, "there is no room");
             let before = stored.clone();
-            assert!(commit(&store, stored.clone(), content(round, writes, HEAD_BYTES)).await.is_none(), "there is no room");
+            match commit(&store, stored.clone(), content(round, writes, HEAD_BYTES)).await {
+                // The room of the log was taken before.
+                Some(kept) => {
+                    stored = Some(kept);
+                    continue;
+                }
+                None => refused_now += 1,
+            }
             refused += 1;
             let found = store.get("t/a/s/u/head").await.unwrap();
             assert_eq!(found.map(|object| (object.bytes, object.etag)), before, "the head is the one that was acknowledged");

@@ -4,6 +4,7 @@
 //! not there fails and says so.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
+pub mod again;
 pub mod apiserver;
 pub mod careless;
 pub mod distance;

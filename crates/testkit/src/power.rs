@@ -4,10 +4,10 @@ use std::{
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use dormouse_durable::{Disk, System};
+use dormouse_durable::{Disk, LogFile, System};
 
 /// What a name stands for: a folder, or a file's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,18 +19,21 @@ enum Named {
 type Names = BTreeMap<PathBuf, Named>;
 
 /// Everything below one folder of the system's disk. While there is power, it is what the system shows; [`Power::fail`] says what is found then.
-#[derive(Debug)]
+/// Clones are the same disk.
+#[derive(Debug, Clone)]
 pub struct Power {
     root: PathBuf,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug)]
 struct State {
     durable: Names,
+    /// What was synced of each log, whether or not its name is durable.
+    logs: BTreeMap<PathBuf, Vec<u8>>,
     steps: u64,
     fails_before: Option<u64>,
-    /// Does not sync folders: what must be found out.
+    /// Syncs neither folders nor logs: what must be found out.
     careless: bool,
 }
 
@@ -40,11 +43,11 @@ impl Power {
     /// # Errors
     /// The system's disk fails.
     pub fn new(root: &Path, fails_before: Option<u64>) -> io::Result<Self> {
-        let state = State { durable: below(root)?, steps: 0, fails_before, careless: false };
-        Ok(Self { root: root.to_owned(), state: Mutex::new(state) })
+        let state = State { durable: below(root)?, logs: BTreeMap::new(), steps: 0, fails_before, careless: false };
+        Ok(Self { root: root.to_owned(), state: Arc::new(Mutex::new(state)) })
     }
 
-    /// The same, and it says that it has synced folders, and has not.
+    /// The same, and it says that it has synced folders and logs, and has not.
     ///
     /// # Errors
     /// The system's disk fails.
@@ -146,6 +149,12 @@ impl Disk for Power {
         self.step(|_| std::fs::write(path, bytes))
     }
 
+    fn make_log(&self, path: &Path, bytes: u64) -> io::Result<Arc<dyn LogFile>> {
+        let file = self.step(|disk| disk.make_log(path, bytes))?;
+        self.lock().logs.insert(path.to_owned(), std::fs::read(path)?);
+        Ok(Arc::new(PowerLog { disk: self.clone(), path: path.to_owned(), file }))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.step(|disk| disk.rename(from, to))
     }
@@ -172,9 +181,41 @@ impl Disk for Power {
         state.durable.retain(|name, _| !is_in(name));
         for entry in std::fs::read_dir(path)? {
             let name = entry?.path();
-            let named = if name.is_dir() { Named::Folder } else { Named::File(std::fs::read(&name)?) };
+            let named = match state.logs.get(&name) {
+                Some(synced) => Named::File(synced.clone()),
+                None if name.is_dir() => Named::Folder,
+                None => Named::File(std::fs::read(&name)?),
+            };
             state.durable.insert(name, named);
         }
+        Ok(())
+    }
+}
+
+/// A log on such a disk.
+#[derive(Debug)]
+struct PowerLog {
+    disk: Power,
+    path: PathBuf,
+    file: Arc<dyn LogFile>,
+}
+
+impl LogFile for PowerLog {
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.disk.step(|_| self.file.write_at(bytes, at))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.step(|_| Ok(()))?;
+        let mut state = self.disk.lock();
+        if state.careless {
+            return Ok(());
+        }
+        let synced = std::fs::read(&self.path)?;
+        if let Some(named) = state.durable.get_mut(&self.path) {
+            *named = Named::File(synced.clone());
+        }
+        state.logs.insert(self.path.clone(), synced);
         Ok(())
     }
 }

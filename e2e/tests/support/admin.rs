@@ -45,6 +45,12 @@ impl Admin {
         line.parse::<f64>().unwrap() as u64
     }
 
+    /// How often anything was written.
+    pub async fn revision(&self) -> u64 {
+        let list: Value = self.get("/api/v1/namespaces?limit=1").await.json().await.unwrap();
+        list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+    }
+
     pub async fn post(&self, path: &str, body: &Value) {
         self.send(reqwest::Method::POST, path, "application/json", body).await;
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, io::ErrorKind, path::Path};
 
 use anyhow::Context as _;
-use dormouse_durable::{Disk, make_folders, replace};
+use dormouse_durable::{Disk, Files, make_folders, replace};
 
 use super::{DirectoryError, Key, Record};
 
@@ -35,31 +35,31 @@ pub(super) fn check_file_name(name: &str) -> Result<(), DirectoryError> {
     if safe { Ok(()) } else { Err(DirectoryError::Invalid(format!("`{name}` is not a name: use a-z, 0-9 and '-'"))) }
 }
 
+/// The name of a session's file.
+pub(super) fn name_of_file(key: &Key) -> String {
+    format!("{}/{}.json", key.namespace, key.name)
+}
+
 /// A crash leaves the old record or the new one; once it is written, it stays.
-pub(super) fn save(disk: &dyn Disk, path: &Path, record: &Record) -> std::io::Result<()> {
-    replace(disk, path, &serde_json::to_vec_pretty(record)?)
+pub(super) fn save(files: &Files, record: &Record) -> Result<(), DirectoryError> {
+    let bytes = serde_json::to_vec_pretty(record).map_err(DirectoryError::unavailable)?;
+    files.replace(&name_of_file(&record.key), bytes.into()).map_err(DirectoryError::unavailable)
 }
 
 /// The sessions of a folder, and how many files of such cannot be read.
-pub(super) fn load(disk: &dyn Disk, root: &Path) -> anyhow::Result<(BTreeMap<Key, Record>, usize)> {
-    make_folders(disk, root).with_context(|| format!("cannot make {}", root.display()))?;
+pub(super) fn load(files: &Files) -> anyhow::Result<(BTreeMap<Key, Record>, usize)> {
     let (mut records, mut unread) = (BTreeMap::new(), 0);
-    for namespace in std::fs::read_dir(root)? {
-        let namespace = namespace?.path();
-        if !namespace.is_dir() {
+    for name in files.names("")? {
+        if !name.ends_with(".json") {
             continue;
         }
-        for file in std::fs::read_dir(&namespace)? {
-            let path = file?.path();
-            if path.extension().is_some_and(|extension| extension == "json") {
-                match std::fs::read(&path).map_err(anyhow::Error::from).and_then(|bytes| Ok(serde_json::from_slice::<Record>(&bytes)?)) {
-                    Ok(record) => drop(records.insert(record.key.clone(), record)),
-                    // One bad file must not keep every other session from starting.
-                    Err(error) => {
-                        unread += 1;
-                        tracing::error!(path = %path.display(), %error, "a session's file cannot be read; it is left out");
-                    }
-                }
+        let read = files.read(&name).map_err(anyhow::Error::from);
+        match read.and_then(|bytes| Ok(serde_json::from_slice::<Record>(&bytes.unwrap_or_default())?)) {
+            Ok(record) => drop(records.insert(record.key.clone(), record)),
+            // One bad file must not keep every other session from starting.
+            Err(error) => {
+                unread += 1;
+                tracing::error!(name, %error, "a session's file cannot be read; it is left out");
             }
         }
     }

@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
@@ -15,7 +16,7 @@ use std::{
 
 use async_trait::async_trait;
 use dormouse_crds::{quota::KernelQuotaSpec, session::Placement};
-use dormouse_durable::Disk;
+use dormouse_durable::{Disk, Files};
 use dormouse_protocol::kernel::StoredStatus;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
@@ -23,13 +24,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     CHANGES_BACKLOG_MAX, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
-    files::{check_file_name, load, save},
+    files::{check_file_name, load, name_of_file, save},
     follow, merge_patch, settle,
 };
 use crate::kernels::Kernels;
 
 /// Milliseconds after which reported status is on disk: a file that is written and synced for each session that has run meanwhile.
 pub const FLUSH_MS: u64 = 10_000;
+
+/// Locks that sessions share.
+const WRITING_LOCKS: usize = 64;
 
 /// A kernel pod that is there as long as this process is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,14 +57,13 @@ pub trait Cleanup: Send + Sync + 'static {
 
 /// Sessions in a folder.
 pub struct FolderDirectory {
-    disk: Arc<dyn Disk>,
-    root: PathBuf,
+    files: Files,
     pods: Vec<StaticPod>,
     records: RwLock<BTreeMap<Key, Arc<Record>>>,
     /// Files that hold no session that can be read.
     unread: usize,
-    /// Held while a record is replaced, so that a compare-and-swap is one.
-    writing: tokio::sync::Mutex<()>,
+    /// Held while a record is replaced, so that a compare-and-swap is one: those of a session share one of them.
+    writing: [tokio::sync::Mutex<()>; WRITING_LOCKS],
     dirty: Mutex<HashSet<Key>>,
     version: AtomicU64,
     changes: broadcast::Sender<Change>,
@@ -90,18 +93,19 @@ impl FolderDirectory {
         cleanup: Option<Arc<dyn Cleanup>>,
     ) -> anyhow::Result<Arc<Self>> {
         let root = root.into();
-        let (records, unread) = {
-            let (disk, root) = (Arc::clone(&disk), root.clone());
-            tokio::task::spawn_blocking(move || load(disk.as_ref(), &root)).await??
-        };
+        let (files, records, unread) = tokio::task::spawn_blocking(move || {
+            let files = Files::open(disk, &root)?;
+            let (records, unread) = load(&files)?;
+            anyhow::Ok((files, records, unread))
+        })
+        .await??;
         let version = records.values().filter_map(|record| record.resource_version.parse::<u64>().ok()).max().unwrap_or(0);
         let directory = Arc::new(Self {
-            disk,
-            root,
+            files,
             pods,
             unread,
             records: RwLock::new(records.into_iter().map(|(key, record)| (key, Arc::new(record))).collect()),
-            writing: tokio::sync::Mutex::new(()),
+            writing: std::array::from_fn(|_| tokio::sync::Mutex::new(())),
             dirty: Mutex::default(),
             version: AtomicU64::new(version),
             changes: broadcast::Sender::new(CHANGES_BACKLOG_MAX),
@@ -170,14 +174,9 @@ impl FolderDirectory {
 
     /// Removes a record for good.
     pub(super) async fn remove(&self, key: &Key) -> Result<(), DirectoryError> {
-        let _writing = self.writing.lock().await;
-        let (disk, path) = (Arc::clone(&self.disk), self.path(key));
-        // If it comes back with the power, it is deleted once more.
-        blocking(move || match disk.remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        })
-        .await?;
+        let _writing = self.lock(key).await;
+        let (files, name) = (self.files.clone(), name_of_file(key));
+        blocking(move || files.remove(&name).map_err(DirectoryError::unavailable)).await?;
         self.records.write().unwrap_or_else(PoisonError::into_inner).remove(key);
         self.notify(key);
         Ok(())
@@ -190,7 +189,7 @@ impl FolderDirectory {
         durably: Durably,
         change: impl FnOnce(&mut Record) -> Result<(), DirectoryError>,
     ) -> Result<Arc<Record>, DirectoryError> {
-        let _writing = self.writing.lock().await;
+        let _writing = self.lock(key).await;
         let old = self.get(key).ok_or(DirectoryError::NotFound)?;
         let mut new = Record::clone(&old);
         change(&mut new)?;
@@ -206,17 +205,19 @@ impl FolderDirectory {
         self.closing.cancel();
         self.followers.close();
         self.followers.wait().await;
-        self.flush().await
+        self.flush().await?;
+        let files = self.files.clone();
+        blocking(move || files.flush().map_err(DirectoryError::unavailable)).await
     }
 
     /// Writes what pods reported since the last time.
     pub(super) async fn flush(&self) -> Result<(), DirectoryError> {
         let dirty = std::mem::take(&mut *self.dirty.lock().unwrap_or_else(PoisonError::into_inner));
         for key in dirty {
-            let _writing = self.writing.lock().await;
+            let _writing = self.lock(&key).await;
             if let Some(record) = self.get(&key) {
-                let (disk, path) = (Arc::clone(&self.disk), self.path(&key));
-                blocking(move || save(disk.as_ref(), &path, &record)).await?;
+                let files = self.files.clone();
+                blocking(move || save(&files, &record)).await?;
             }
         }
         Ok(())
@@ -227,8 +228,8 @@ impl FolderDirectory {
         let key = record.key.clone();
         match durably {
             Durably::Yes => {
-                let (disk, path, record) = (Arc::clone(&self.disk), self.path(&key), Arc::clone(&record));
-                blocking(move || save(disk.as_ref(), &path, &record)).await?;
+                let (files, record) = (self.files.clone(), Arc::clone(&record));
+                blocking(move || save(&files, &record)).await?;
             }
             Durably::Soon => {
                 self.dirty.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
@@ -248,8 +249,11 @@ impl FolderDirectory {
         (self.version.fetch_add(1, Ordering::Relaxed) + 1).to_string()
     }
 
-    fn path(&self, key: &Key) -> PathBuf {
-        self.root.join(&key.namespace).join(format!("{}.json", key.name))
+    async fn lock(&self, key: &Key) -> tokio::sync::MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let [first, ..] = &self.writing;
+        self.writing.get((hasher.finish() % WRITING_LOCKS as u64) as usize).unwrap_or(first).lock().await
     }
 
     pub(super) fn kernel_pod(pod: &StaticPod) -> KernelPod {
@@ -294,7 +298,7 @@ impl Directory for FolderDirectory {
     async fn create(&self, new: NewSession) -> Result<Arc<Record>, DirectoryError> {
         check_file_name(&new.key.namespace)?;
         check_file_name(&new.key.name)?;
-        let _writing = self.writing.lock().await;
+        let _writing = self.lock(&new.key).await;
         if self.get(&new.key).is_some() {
             return Err(DirectoryError::AlreadyExists);
         }
@@ -396,6 +400,6 @@ impl Directory for FolderDirectory {
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> Result<T, DirectoryError> {
-    tokio::task::spawn_blocking(work).await.map_err(DirectoryError::unavailable)?.map_err(DirectoryError::unavailable)
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, DirectoryError> + Send + 'static) -> Result<T, DirectoryError> {
+    tokio::task::spawn_blocking(work).await.map_err(DirectoryError::unavailable)?
 }
