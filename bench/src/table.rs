@@ -68,11 +68,12 @@ impl Row {
         Self { what, ours: human(ours.p50()), p99: human(ours.p99()), beside, other: human(other.p50()), ratio, aim }
     }
 
-    /// Two durations whose 99th percentiles are compared.
+    /// Two durations whose 99th percentiles are compared; ours with the 95th.
     pub fn tails(what: &'static str, ours: &Samples, beside: &'static str, other: &Samples, aim: &'static str) -> Self {
         let ratio = ours.p99().as_secs_f64() / other.p99().as_secs_f64().max(f64::MIN_POSITIVE);
         let other = format!("{} (p99 {})", human(other.p50()), human(other.p99()));
-        Self { what, ours: human(ours.p50()), p99: human(ours.p99()), beside, other, ratio, aim }
+        let p99 = format!("{} (p95 {})", human(ours.p99()), human(ours.quantile(0.95)));
+        Self { what, ours: human(ours.p50()), p99, beside, other, ratio, aim }
     }
 
     /// Two sizes in bytes.

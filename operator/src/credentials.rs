@@ -7,7 +7,10 @@ use std::{
 };
 
 use dormouse_control::{condition::rfc3339, reason::PoolReason};
-use dormouse_crds::labels::{BROKER, POOL};
+use dormouse_crds::{
+    labels::{BROKER, POOL},
+    pool::KernelPool,
+};
 use dormouse_erasure::clusters::TenantPrefix;
 use dormouse_store::{
     Credentials,
@@ -133,15 +136,18 @@ async fn keep(context: &Context, holder: &Holder<'_>, credentials: &Credentials)
     Ok(())
 }
 
-/// Forgets the credentials that are kept of a namespace and that none of its pools names; `gone` is the uid of one that is to go.
+/// Forgets the credentials that are kept of a namespace and that none of its pools names; `gone` is the uid of one that is to go. Of several that go at
+/// once the last one that gets here sees all others.
 ///
 /// # Errors
 /// The API server refuses it or cannot be reached.
-pub async fn forget_unnamed(context: &Context, namespace: &str, gone: Option<&str>) -> Result<(), StorageError> {
+pub async fn forget_unnamed(context: &Context, namespace: &str, gone: Option<String>) -> Result<(), StorageError> {
     // A cache that is not filled yet names nothing. An error means that this process ends.
     let _ = context.caches.pools.wait_until_ready().await;
     let pools = context.caches.pools.state();
-    let stay = pools.iter().filter(|pool| pool.namespace().as_deref() == Some(namespace) && pool.uid().as_deref() != gone);
+    let going = context.stores.note_going(gone, &pools.iter().filter_map(|pool| pool.uid()).collect());
+    let goes = |pool: &KernelPool| pool.uid().is_some_and(|uid| going.contains(&uid));
+    let stay = pools.iter().filter(|pool| pool.namespace().as_deref() == Some(namespace) && !goes(pool));
     let targets = stay.filter_map(|pool| storage::target(pool.spec.storage.as_ref(), &context.config.storage).ok());
     let named: HashSet<String> = targets.filter_map(|target| target.kept_as(namespace)).collect();
     context.stores.forget(&context.client, namespace, &named).await

@@ -218,6 +218,8 @@ pub struct Stores {
     open: Mutex<HashMap<StoreKey, Arc<dyn SnapshotStore>>>,
     /// Digests of what is kept, by the name of the Secret there.
     kept: Mutex<HashMap<String, String>>,
+    /// The uids of pools that have nothing stored any more and are about to go, though others may see them still.
+    going: Mutex<HashSet<String>>,
     /// What it has got as ServiceAccounts of tenants.
     pub accounts: Accounts,
     system_namespace: String,
@@ -279,6 +281,14 @@ impl Stores {
         }
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(kept, digest);
         Ok(is_new)
+    }
+
+    /// Notes that a pool is about to go. Answers all that are, of those that are `there`.
+    pub fn note_going(&self, pool: Option<String>, there: &HashSet<String>) -> HashSet<String> {
+        let mut going = self.going.lock().unwrap_or_else(PoisonError::into_inner);
+        going.retain(|uid| there.contains(uid));
+        going.extend(pool);
+        going.clone()
     }
 
     /// Forgets what is kept of a namespace, but for what is kept under one of these names.

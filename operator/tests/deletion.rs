@@ -9,15 +9,20 @@ use dormouse_store::{S3, SnapshotStore as _};
 
 /// A pool of the namespace `team` with a bucket and credentials of its own.
 fn pool(cluster: &Cluster, name: &str, endpoint: &str) {
+    pool_with(cluster, name, endpoint, &format!("s3-{name}"));
+}
+
+/// The same whose credentials are in this Secret.
+fn pool_with(cluster: &Cluster, name: &str, endpoint: &str, secret: &str) {
     let credentials = cluster.minio.credentials();
     let (id, key) = (credentials.access_key_id, credentials.secret_access_key);
     apply(
         &cluster.server,
         &format!(
-            "apiVersion: v1\nkind: Secret\nmetadata: {{name: s3-{name}, namespace: team}}\n\
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: {secret}, namespace: team}}\n\
              stringData: {{accessKeyId: {id}, secretAccessKey: {key}}}\n---\n\
              apiVersion: dormouse.dev/v1alpha1\nkind: KernelPool\nmetadata: {{name: {name}, namespace: team}}\n\
-             spec: {{storage: {{bucket: theirs, endpoint: \"{endpoint}\", credentialsSecretRef: {{name: s3-{name}}}}}}}\n"
+             spec: {{storage: {{bucket: theirs, endpoint: \"{endpoint}\", credentialsSecretRef: {{name: {secret}}}}}}}\n"
         ),
     );
 }
@@ -73,6 +78,29 @@ async fn a_pool_that_goes_first_with_its_secret_and_its_store_down_leaves_nothin
     delete(&cluster, "kernelsession", "b");
     cluster.until("the pool goes with its last session", async || !there("kernelpool", "own")).await;
     assert_eq!(theirs.list("t/").await.unwrap(), [""; 0], "{}", cluster.operator.output());
+    assert_eq!(kept(&cluster), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pools_that_share_credentials_and_go_at_once_leave_none_behind() {
+    const POOLS: usize = 6;
+    let cluster = Cluster::start(&["--orphan-sweep-interval-seconds=0"]).await;
+    let theirs = cluster.minio.create_bucket("theirs").await.unwrap();
+    let names: Vec<String> = (0..POOLS).map(|number| format!("p{number}")).collect();
+    for name in &names {
+        pool_with(&cluster, name, &cluster.minio.endpoint(), "shared");
+        stored(&cluster, Some(&theirs), name, name).await;
+    }
+    cluster.until("the credentials are kept", async || kept(&cluster) == 1).await;
+    for name in &names {
+        delete(&cluster, "kernelpool", name);
+    }
+    for name in &names {
+        cluster.until("it waits for its session", async || ready(&cluster, "kernelpool", name) == "SessionsRemain").await;
+    }
+    cluster.server.kubectl(&["delete", "kernelsessions", "--all", "-n", "team", "--wait=false"]).unwrap();
+    let pools = || cluster.server.kubectl(&["get", "kernelpools", "-n", "team", "-o", "name"]).unwrap();
+    cluster.until("all go", async || !names.iter().any(|name| pools().contains(&format!("/{name}")))).await;
     assert_eq!(kept(&cluster), 0);
 }
 

@@ -91,13 +91,12 @@ where
 {
     let (listed, leftovers) = list(store, scope).await?;
     let mut swept = Swept::default();
-    let only_shared: BTreeSet<&str> = leftovers.tenants().filter(|tenant| (scope.is_ours)(tenant)).collect();
+    let only_shared: BTreeSet<&str> = leftovers.tenants().collect();
     if listed.is_empty() && only_shared.is_empty() {
         return Ok(swept);
     }
     let known = known().await.map_err(OrphansError::Sessions)?;
-    let mut unknown = listed.unknown(&known.sessions);
-    unknown.retain(|(tenant, _)| (scope.is_ours)(tenant));
+    let unknown = listed.unknown(&known.sessions);
     let with_sessions: HashSet<&str> = unknown.iter().map(|(tenant, _)| *tenant).collect();
     let others = only_shared.into_iter().filter(|tenant| !with_sessions.contains(tenant)).map(|tenant| (tenant, Vec::new()));
     for (tenant, orphans) in unknown.iter().cloned().chain(others) {
@@ -130,7 +129,8 @@ async fn list(store: &dyn SnapshotStore, scope: Scope<'_>) -> Result<(Listed, Le
     let (prefix, age, mut next) = (scope.prefix(), scope.age(), None);
     let (mut listed, mut leftovers) = (Listed::default(), Leftovers::default());
     loop {
-        let page = store.list_page(&prefix, next.as_deref()).await?;
+        let mut page = store.list_page(&prefix, next.as_deref()).await?;
+        page.keys.retain(|key| keys::tenant_of(scope.store_prefix, key).is_some_and(scope.is_ours));
         listed.add(scope.store_prefix, &page.keys);
         leftovers.add(scope.store_prefix, &page.keys, &age);
         next = page.next;

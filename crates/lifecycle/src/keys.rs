@@ -357,6 +357,12 @@ pub struct Owner<'a> {
     pub uid: &'a str,
 }
 
+/// The tenant whose the object at `key` is.
+#[must_use]
+pub fn tenant_of<'a>(store_prefix: &str, key: &'a str) -> Option<&'a str> {
+    key.strip_prefix(store_prefix)?.strip_prefix("t/")?.split('/').next()
+}
+
 /// Whose the object at `key` is: anything below a session's prefix, or what brokers keep for it. `None` for what is not ours.
 #[must_use]
 pub fn session_of<'a>(store_prefix: &str, key: &'a str) -> Option<Owner<'a>> {

@@ -88,7 +88,7 @@ pub(super) async fn release(pool: &KernelPool, context: &Context) -> Outcome {
     if others == 0 {
         leave_store(pool, context).await;
     }
-    credentials::forget_unnamed(context, &pool.namespace().unwrap_or_default(), pool.uid().as_deref()).await?;
+    credentials::forget_unnamed(context, &pool.namespace().unwrap_or_default(), pool.uid()).await?;
     let finalizers = pool.finalizers().iter().filter(|name| *name != SESSIONS_FINALIZER).cloned().collect();
     patch_finalizers(pool, finalizers, context).await?;
     Ok(Action::await_change())

@@ -61,11 +61,12 @@ impl Base {
 }
 
 fn exclusive_or(page: &[u8; PAGE_BYTES], base: &[u8; PAGE_BYTES]) -> Page {
-    let mut difference = [0; PAGE_BYTES];
-    for ((to, page), base) in difference.iter_mut().zip(page).zip(base) {
+    // Where it will be: a page on the stack would be copied there.
+    let mut difference = Arc::new(ZERO);
+    for ((to, page), base) in Arc::make_mut(&mut difference).iter_mut().zip(page).zip(base) {
         *to = page ^ base;
     }
-    Arc::new(difference)
+    difference
 }
 
 /// What has been found of the pages that were looked at so far.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_testkit::power::Power;
+use dormouse_testkit::{power::Power, soak};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -188,6 +188,7 @@ fn fails_and_comes_back(disk: impl FnOnce(&Path) -> std::io::Result<Power>, seed
 fn whatever_was_answered_is_there_when_the_power_failed_before_any_step_of_the_disk() {
     let all = fails_and_comes_back(|folder| Power::new(folder, None), None);
     assert!(all > 100, "it does something: {all} steps");
+    soak::report(&format!("the power fails before each of {all} steps of the disk"));
     let broken = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for worker in 0..2 {
