@@ -29,6 +29,8 @@ use crate::{
 pub const LOG_BYTES: u64 = 8 << 20;
 /// Bytes of a file that goes through a log.
 pub const LOGGED_BYTES_MAX: usize = 128 << 10;
+/// Files that are written before a folder may be removed.
+const WRITTEN_AT_ONCE: usize = 64;
 /// Where logs lie, and files that are being written.
 const LOGS: &str = ".log";
 
@@ -93,6 +95,8 @@ struct State {
     before: bool,
     /// Somebody writes what those say to files.
     writing: bool,
+    /// How often that was begun.
+    written: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -152,10 +156,20 @@ impl Files {
     /// # Errors
     /// The disk's.
     pub fn read(&self, name: &str) -> io::Result<Option<Bytes>> {
-        if let Some(logged) = self.inner.lock().logged.get(name) {
-            return Ok(logged.change.clone());
+        loop {
+            let written = {
+                let state = self.inner.lock();
+                if let Some(logged) = state.logged.get(name) {
+                    return Ok(logged.change.clone());
+                }
+                state.written
+            };
+            let bytes = found(std::fs::read(self.inner.path(name)))?;
+            // Else it may have been half written: it was not in a log then, and is in one, or was, now.
+            if self.inner.lock().written == written {
+                return Ok(bytes.map(Bytes::from));
+            }
         }
-        found(std::fs::read(self.inner.path(name))).map(|bytes| bytes.map(Bytes::from))
     }
 
     /// How many bytes a file has; none when there is no such file.
@@ -359,11 +373,12 @@ impl Inner {
     /// Writes what the logs up to this one say to files, and removes those.
     fn write_before(&self, number: u64) {
         let logged: Vec<(String, Change)> = {
-            let state = self.lock();
+            let mut state = self.lock();
+            state.written += 1;
             let before = state.logged.iter().filter(|(_, logged)| logged.number <= number);
             before.map(|(name, logged)| (name.clone(), logged.change.clone())).collect()
         };
-        let written = self.write_files(logged).and_then(|()| self.remove_logs(number));
+        let written = self.write_files(&logged).and_then(|()| self.remove_logs(number));
         let mut state = self.lock();
         state.writing = false;
         match written {
@@ -383,8 +398,9 @@ impl Inner {
 
     /// Writes what all logs say to files, and removes those. Nobody syncs a log or writes files meanwhile.
     fn write_all(&self, state: &mut State) -> io::Result<()> {
-        let logged = state.logged.iter().map(|(name, logged)| (name.clone(), logged.change.clone())).collect();
-        self.write_files(logged)?;
+        state.written += 1;
+        let logged: Vec<_> = state.logged.iter().map(|(name, logged)| (name.clone(), logged.change.clone())).collect();
+        self.write_files(&logged)?;
         self.remove_logs(state.number)?;
         (state.log, state.before) = (None, false);
         state.logged.clear();
@@ -393,20 +409,20 @@ impl Inner {
     }
 
     /// Each as its last bytes; durable, all of them. What a failure leaves half done is done again: the logs are still there.
-    fn write_files(&self, logged: Vec<(String, Change)>) -> io::Result<()> {
+    fn write_files(&self, logged: &[(String, Change)]) -> io::Result<()> {
         let mut folders = BTreeSet::new();
-        {
+        for part in logged.chunks(WRITTEN_AT_ONCE) {
             let _layout = self.layout.read().unwrap_or_else(PoisonError::into_inner);
             let written: Vec<(PathBuf, &Bytes)> =
-                logged.iter().filter_map(|(name, change)| Some((self.path(name), change.as_ref()?))).collect();
-            folders.extend(written.iter().map(|(path, _)| self.folder(path).to_owned()));
-            make_all_folders(self.disk.as_ref(), folders.iter().map(PathBuf::as_path))?;
+                part.iter().filter_map(|(name, change)| Some((self.path(name), change.as_ref()?))).collect();
+            make_all_folders(self.disk.as_ref(), written.iter().map(|(path, _)| self.folder(path)))?;
             for (path, bytes) in written {
                 // One that has another name, too, is another's file.
                 if found(std::fs::metadata(&path))?.is_some_and(|about| about.nlink() > 1) {
                     self.disk.remove_file(&path)?;
                 }
                 self.disk.write_synced(&path, bytes)?;
+                folders.insert(self.folder(&path).to_owned());
             }
         }
         for (name, _) in logged.iter().filter(|(_, change)| change.is_none()) {

@@ -2,6 +2,7 @@
 //!
 //! A rename is seen at once and durable only when the folder is synced; a folder's own entry is durable when its parent is. [`Disk`] promises no
 //! more than a file system does, so that the order of these steps can be tried on one that loses everything else.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
 mod disk;
 mod files;

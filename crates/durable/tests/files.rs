@@ -1,7 +1,15 @@
 //! Files whose changes go through logs, on a disk whose power fails before any step.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, thread};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use bytes::Bytes;
 use dormouse_durable::{Disk, Files, LOGGED_BYTES_MAX, System};
@@ -148,16 +156,40 @@ fn what_a_killed_process_said_is_there_and_nothing_is_left_of_its_logs() {
     assert!(!folder.path().join("b").exists(), "an empty folder goes with its last file");
 }
 
+/// Counts when it goes.
+struct Over<'a>(&'a AtomicUsize);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn those_who_change_different_files_at_once_lose_nothing() {
     const WRITERS: usize = 8;
     const CHANGES: usize = 200;
     let folder = tempfile::tempdir().unwrap();
     let files = open(System, folder.path());
+    let whole = |bytes: &Bytes| {
+        let number = std::str::from_utf8(bytes).unwrap();
+        (0..CHANGES).any(|n| number == n.to_string() || *bytes == large(&n.to_string()))
+    };
+    let over = AtomicUsize::new(0);
     thread::scope(|scope| {
+        let (over, files) = (&over, &files);
+        scope.spawn(move || {
+            while over.load(Ordering::SeqCst) < WRITERS {
+                for name in files.names("").unwrap() {
+                    let read = files.read(&name).unwrap();
+                    assert!(read.as_ref().is_none_or(whole), "{name} is {read:?}");
+                }
+            }
+        });
         for writer in 0..WRITERS {
             let files = files.clone();
             scope.spawn(move || {
+                let _over = Over(over);
                 for n in 0..CHANGES {
                     let name = format!("{writer}/{}", n % 5);
                     match n % 7 {

@@ -1,6 +1,9 @@
 //! A test that runs itself again somewhere else: on a small disk, in a network of its own.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -10,15 +13,11 @@ use anyhow::{Context as _, Result, ensure};
 /// It did not pass there, or there is no such test.
 pub fn again(mut command: Command, test: &str) -> Result<()> {
     let exe = std::env::current_exe()?;
-    let output = command.arg(exe).args(["--exact", test, "--nocapture"]).output().context("run the test again")?;
+    // What it reports is the report of the one that waits for it.
+    let output = command.arg(exe).args(["--exact", test, "--nocapture"]).stderr(Stdio::inherit()).output();
+    let output = output.context("run the test again")?;
     let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(
-        output.status.success() && said.contains("test result: ok. 1 passed"),
-        "{test}: {}\n{said}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    print!("{said}");
+    ensure!(output.status.success() && said.contains("test result: ok. 1 passed"), "{test}: {}\n{said}", output.status);
     Ok(())
 }
 
