@@ -8,7 +8,7 @@ use std::{
 };
 
 /// The crates of which that is so.
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
     "kernel-pod",
     "operator",
     "gateway",
@@ -17,6 +17,7 @@ const CRATES: [&str; 16] = [
     "crds",
     "crates/control",
     "crates/service",
+    "crates/durable",
     "crates/store",
     "crates/cells",
     "crates/seal",

@@ -6,44 +6,28 @@
 //! hold to files first. So either a name is in a log, and what memory says of it holds, or its file is all there is.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    ffi::OsStr,
+    collections::BTreeMap,
     io::{self, ErrorKind},
     ops::Deref,
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
 
 use crate::{
-    disk::{Disk, make_all_folders, make_folders},
-    log::{Change, Log, changes, record},
+    change::{Change, ChangeError},
+    disk::{Disk, make_folders},
+    log::{Log, changes, number_of, numbers, record},
+    place::{Place, found},
 };
 
 /// Bytes of a log. There are two at most.
 pub const LOG_BYTES: u64 = 8 << 20;
 /// Bytes of a file that goes through a log.
 pub const LOGGED_BYTES_MAX: usize = 128 << 10;
-/// Files that are written before a folder may be removed.
-const WRITTEN_AT_ONCE: usize = 64;
 /// Where logs lie, and files that are being written.
 const LOGS: &str = ".log";
-
-/// Why a change was not made.
-#[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
-    /// Nothing has changed.
-    #[error(transparent)]
-    Refused(io::Error),
-    /// It may be durable, or not. Whoever reads sees it.
-    #[error(transparent)]
-    Unknown(io::Error),
-}
 
 /// Files below a folder. Clones are the same. What is asked of it blocks; there is one change of a name at a time, which the caller sees to.
 #[derive(Debug, Clone)]
@@ -71,16 +55,12 @@ impl Drop for Owned {
 
 #[derive(Debug)]
 struct Inner {
-    disk: Arc<dyn Disk>,
-    root: PathBuf,
+    place: Place,
+    logs: PathBuf,
     log_bytes: u64,
     state: Mutex<State>,
     /// A log was synced, or has gone.
     settled: Condvar,
-    /// Names that are being written beside the files.
-    next: AtomicU64,
-    /// Whoever writes files shares it; who removes empty folders has it alone.
-    layout: RwLock<()>,
 }
 
 #[derive(Debug, Default)]
@@ -136,13 +116,11 @@ impl Files {
             logged.extend(changes(&log).map(|(name, change)| (name, Logged { change, number })));
         }
         let inner = Inner {
-            disk,
-            root: root.to_owned(),
+            place: Place::new(disk, root, logs.clone()),
+            logs,
             log_bytes,
             state: Mutex::new(State { number, logged, before: true, ..State::default() }),
             settled: Condvar::new(),
-            next: AtomicU64::new(0),
-            layout: RwLock::new(()),
         };
         if let Err(error) = inner.write_all(&mut inner.lock()) {
             // On a full disk, say, it can be read. Who changes something tries again, and is told.
@@ -164,7 +142,7 @@ impl Files {
                 }
                 state.written
             };
-            let bytes = found(std::fs::read(self.inner.path(name)))?;
+            let bytes = found(std::fs::read(self.inner.place.path(name)))?;
             // Else it may have been half written: it was not in a log then, and is in one, or was, now.
             if self.inner.lock().written == written {
                 return Ok(bytes.map(Bytes::from));
@@ -180,7 +158,7 @@ impl Files {
         if let Some(logged) = self.inner.lock().logged.get(name) {
             return Ok(logged.change.as_ref().map(|bytes| bytes.len() as u64));
         }
-        found(std::fs::metadata(self.inner.path(name))).map(|about| about.map(|about| about.len()))
+        found(std::fs::metadata(self.inner.place.path(name))).map(|about| about.map(|about| about.len()))
     }
 
     /// The names that begin so, in no order.
@@ -194,7 +172,7 @@ impl Files {
             let from = state.logged.range(prefix.to_owned()..).take_while(|(name, _)| name.starts_with(prefix));
             from.map(|(name, logged)| (name.clone(), logged.change.is_some())).collect()
         };
-        let mut names = self.inner.files(prefix)?;
+        let mut names = self.inner.place.names(prefix)?;
         names.retain(|name| !logged.contains_key(name));
         names.extend(logged.into_iter().filter_map(|(name, is_there)| is_there.then_some(name)));
         Ok(names)
@@ -209,7 +187,7 @@ impl Files {
             return self.change(name, Some(bytes));
         }
         self.inner.leave_logs(name)?;
-        self.inner.write(name, |path| self.inner.disk.write_synced(path, &bytes))
+        self.inner.place.write(name, |path| self.inner.place.disk.write_synced(path, &bytes))
     }
 
     /// Makes the file `to` hold what `from` holds. Whether there is one.
@@ -222,10 +200,10 @@ impl Files {
             Some(bytes) if bytes <= LOGGED_BYTES_MAX as u64 => {}
             Some(_) => {
                 self.inner.leave_logs(to)?;
-                let path = self.inner.path(from);
-                let linked = self.inner.write(to, |beside| match self.inner.disk.link(&path, beside) {
+                let path = self.inner.place.path(from);
+                let linked = self.inner.place.write(to, |beside| match self.inner.place.disk.link(&path, beside) {
                     // Where the file system has no second names.
-                    Err(error) if error.kind() != ErrorKind::NotFound => self.inner.disk.write_synced(beside, &std::fs::read(&path)?),
+                    Err(error) if error.kind() != ErrorKind::NotFound => self.inner.place.disk.write_synced(beside, &std::fs::read(&path)?),
                     linked => linked,
                 });
                 return match linked {
@@ -249,8 +227,8 @@ impl Files {
         if is_logged {
             return self.change(name, None);
         }
-        let folder = self.inner.remove_file(name).map_err(ChangeError::Refused)?;
-        folder.map_or(Ok(()), |folder| self.inner.disk.sync_folder(&folder).map_err(ChangeError::Unknown))
+        let folder = self.inner.place.remove(name).map_err(ChangeError::Refused)?;
+        folder.map_or(Ok(()), |folder| self.inner.place.disk.sync_folder(&folder).map_err(ChangeError::Unknown))
     }
 
     /// Writes to files what logs say, so that there is no more to be read than files.
@@ -336,16 +314,8 @@ impl Inner {
         state
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.root.join(name)
-    }
-
-    fn folder<'a>(&'a self, path: &'a Path) -> &'a Path {
-        path.parent().unwrap_or(&self.root)
-    }
-
     fn log_path(&self, number: u64) -> PathBuf {
-        self.root.join(LOGS).join(number.to_string())
+        self.logs.join(number.to_string())
     }
 
     /// Has changes go to another log. What the last one has is durable then.
@@ -357,13 +327,13 @@ impl Inner {
         }
         let number = state.number + 1;
         let path = self.log_path(number);
-        let made = self.disk.make_log(&path, self.log_bytes).and_then(|file| {
-            self.disk.sync_folder(&self.root.join(LOGS))?;
+        let made = self.place.disk.make_log(&path, self.log_bytes).and_then(|file| {
+            self.place.disk.sync_folder(&self.logs)?;
             Ok(file)
         });
         let file = made.inspect_err(|_| {
             // A full disk must not be kept full by what did not fit.
-            let _ = self.disk.remove_file(&path);
+            let _ = self.place.disk.remove_file(&path);
         })?;
         state.number = number;
         state.log = Some(Log::new(number, file, self.log_bytes));
@@ -378,7 +348,7 @@ impl Inner {
             let before = state.logged.iter().filter(|(_, logged)| logged.number <= number);
             before.map(|(name, logged)| (name.clone(), logged.change.clone())).collect()
         };
-        let written = self.write_files(&logged).and_then(|()| self.remove_logs(number));
+        let written = self.place.write_all(&logged).and_then(|()| self.remove_logs(number));
         let mut state = self.lock();
         state.writing = false;
         match written {
@@ -393,14 +363,14 @@ impl Inner {
     }
 
     fn not_written(&self, error: &io::Error) {
-        tracing::warn!(%error, root = %self.root.display(), "what has changed cannot be written to files yet; it is kept in a log");
+        tracing::warn!(%error, root = %self.logs.display(), "what has changed cannot be written to files yet; it is kept in a log");
     }
 
     /// Writes what all logs say to files, and removes those. Nobody syncs a log or writes files meanwhile.
     fn write_all(&self, state: &mut State) -> io::Result<()> {
         state.written += 1;
         let logged: Vec<_> = state.logged.iter().map(|(name, logged)| (name.clone(), logged.change.clone())).collect();
-        self.write_files(&logged)?;
+        self.place.write_all(&logged)?;
         self.remove_logs(state.number)?;
         (state.log, state.before) = (None, false);
         state.logged.clear();
@@ -408,43 +378,12 @@ impl Inner {
         Ok(())
     }
 
-    /// Each as its last bytes; durable, all of them. What a failure leaves half done is done again: the logs are still there.
-    fn write_files(&self, logged: &[(String, Change)]) -> io::Result<()> {
-        let mut folders = BTreeSet::new();
-        for part in logged.chunks(WRITTEN_AT_ONCE) {
-            let _layout = self.layout.read().unwrap_or_else(PoisonError::into_inner);
-            let written: Vec<(PathBuf, &Bytes)> =
-                part.iter().filter_map(|(name, change)| Some((self.path(name), change.as_ref()?))).collect();
-            make_all_folders(self.disk.as_ref(), written.iter().map(|(path, _)| self.folder(path)))?;
-            for (path, bytes) in written {
-                // One that has another name, too, is another's file.
-                if found(std::fs::metadata(&path))?.is_some_and(|about| about.nlink() > 1) {
-                    self.disk.remove_file(&path)?;
-                }
-                self.disk.write_synced(&path, bytes)?;
-                folders.insert(self.folder(&path).to_owned());
-            }
-        }
-        for (name, _) in logged.iter().filter(|(_, change)| change.is_none()) {
-            folders.extend(self.remove_file(name)?);
-        }
-        for folder in folders {
-            match self.disk.sync_folder(&folder) {
-                // Its last file was removed since, and that is durable where it was.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                synced => synced?,
-            }
-        }
-        Ok(())
-    }
-
     /// Removes the logs up to this one for good.
     fn remove_logs(&self, number: u64) -> io::Result<()> {
-        let logs = self.root.join(LOGS);
         // Never a later one before an earlier one: that would be read over what the later one has changed.
-        for number in numbers(&logs)?.range(..=number) {
-            self.disk.remove_file(&self.log_path(*number))?;
-            self.disk.sync_folder(&logs)?;
+        for number in numbers(&self.logs)?.range(..=number) {
+            self.place.disk.remove_file(&self.log_path(*number))?;
+            self.place.disk.sync_folder(&self.logs)?;
         }
         Ok(())
     }
@@ -456,75 +395,5 @@ impl Inner {
             return Ok(());
         }
         self.write_all(&mut self.settle(state)).map_err(ChangeError::Refused)
-    }
-
-    /// Writes a file past the logs.
-    fn write(&self, name: &str, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ChangeError> {
-        let _layout = self.layout.read().unwrap_or_else(PoisonError::into_inner);
-        let folder = self.put_in_place(name, make).map_err(ChangeError::Refused)?;
-        // From here on it is seen, though a failure of power may still undo it.
-        self.disk.sync_folder(&folder).map_err(ChangeError::Unknown)
-    }
-
-    /// Puts what `make` makes where the file belongs. Answers the folder, which is not synced.
-    fn put_in_place(&self, name: &str, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
-        let path = self.path(name);
-        let folder = self.folder(&path);
-        make_folders(self.disk.as_ref(), folder)?;
-        let beside = self.root.join(LOGS).join(format!("new-{}", self.next.fetch_add(1, Ordering::Relaxed)));
-        let placed = make(&beside).and_then(|()| self.disk.rename(&beside, &path));
-        // A full disk must not be kept full by what did not fit. And of two names of one file, renaming one to the other leaves both.
-        let removed = if beside.exists() { self.disk.remove_file(&beside) } else { Ok(()) };
-        placed.and(removed).map(|()| folder.to_owned())
-    }
-
-    /// Removes a file and the folders that are empty then. Answers the folder in which a name has gone, which is not synced.
-    fn remove_file(&self, name: &str) -> io::Result<Option<PathBuf>> {
-        let _layout = self.layout.write().unwrap_or_else(PoisonError::into_inner);
-        let path = self.path(name);
-        match self.disk.remove_file(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            other => other?,
-        }
-        let above = path.ancestors().skip(1).take_while(|above| *above != self.root);
-        let stays = above.into_iter().find(|above| self.disk.remove_folder(above).is_err());
-        Ok(Some(stays.unwrap_or(&self.root).to_owned()))
-    }
-
-    /// The names of files that begin so.
-    fn files(&self, prefix: &str) -> io::Result<Vec<String>> {
-        // The part of the prefix up to its last slash is a folder: no need to walk the others.
-        let start = prefix.rsplit_once('/').map_or_else(|| self.root.clone(), |(folder, _)| self.path(folder));
-        let (mut names, mut folders) = (Vec::new(), vec![start]);
-        while let Some(folder) = folders.pop() {
-            for entry in found(std::fs::read_dir(&folder))?.into_iter().flatten() {
-                let entry = entry?;
-                let path = entry.path();
-                if !entry.file_type()?.is_dir() {
-                    let name = path.strip_prefix(&self.root).ok().and_then(Path::to_str);
-                    names.extend(name.filter(|name| name.starts_with(prefix)).map(str::to_owned));
-                } else if path != self.root.join(LOGS) {
-                    folders.push(path);
-                }
-            }
-        }
-        Ok(names)
-    }
-}
-
-/// The number that a log's name is.
-fn number_of(name: &OsStr) -> Option<u64> {
-    name.to_str()?.parse().ok()
-}
-
-/// The logs that there are.
-fn numbers(logs: &Path) -> io::Result<BTreeSet<u64>> {
-    std::fs::read_dir(logs)?.filter_map(|entry| entry.map(|entry| number_of(&entry.file_name())).transpose()).collect()
-}
-
-fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        other => other.map(Some),
     }
 }

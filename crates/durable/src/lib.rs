@@ -4,9 +4,12 @@
 //! more than a file system does, so that the order of these steps can be tried on one that loses everything else.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
+mod change;
 mod disk;
 mod files;
 mod log;
+mod place;
 
+pub use change::ChangeError;
 pub use disk::{Disk, LogFile, System, make_folders, replace};
-pub use files::{ChangeError, Files, LOG_BYTES, LOGGED_BYTES_MAX};
+pub use files::{Files, LOG_BYTES, LOGGED_BYTES_MAX};

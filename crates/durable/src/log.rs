@@ -4,19 +4,16 @@
 //! record is `length: u32, crc32: u32, body`, and its body `kind: u8, name length: u16, name, bytes`, all little-endian. The first one that is not
 //! whole is the end: what a failure cut off is always the last thing that was written, and nobody was told that it is durable.
 
-use std::{io, sync::Arc};
+use std::{collections::BTreeSet, ffi::OsStr, io, path::Path, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::disk::LogFile;
+use crate::{change::Change, disk::LogFile};
 
 /// What stands before a record's body.
 const HEADER_BYTES: usize = 8;
 const REPLACED: u8 = 1;
 const REMOVED: u8 = 2;
-
-/// A file's new bytes, or none when it is removed.
-pub(crate) type Change = Option<Bytes>;
 
 /// The log that changes go to.
 #[derive(Debug)]
@@ -119,6 +116,16 @@ fn first(log: &Bytes) -> Option<((String, Change), usize)> {
         _ => return None,
     };
     Some(((String::from_utf8(name.to_vec()).ok()?, change), HEADER_BYTES + body.len()))
+}
+
+/// The number that a log's name is.
+pub(crate) fn number_of(name: &OsStr) -> Option<u64> {
+    name.to_str()?.parse().ok()
+}
+
+/// The logs that there are.
+pub(crate) fn numbers(logs: &Path) -> io::Result<BTreeSet<u64>> {
+    std::fs::read_dir(logs)?.filter_map(|entry| entry.map(|entry| number_of(&entry.file_name())).transpose()).collect()
 }
 
 #[cfg(test)]
