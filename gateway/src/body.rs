@@ -78,10 +78,6 @@ fn says_json(headers: &HeaderMap) -> bool {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    if let Ok(value) = serde_json::from_slice(bytes) {
-        return Ok(value);
-    }
-    // Once more, and slowly: now the path is wanted.
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();

@@ -131,3 +131,13 @@ fn half_a_secret_is_none() {
     let secret = Secret { data: Some([("accessKeyId".to_owned(), k8s_openapi::ByteString(b"a".to_vec()))].into()), ..Secret::default() };
     assert_eq!(credentials_of(&secret), None);
 }
+
+#[test]
+fn of_pools_that_go_at_once_the_last_one_sees_all() {
+    let stores = Stores::new("system".to_owned());
+    let there = HashSet::from(["a".to_owned(), "b".to_owned(), "c".to_owned()]);
+    assert_eq!(stores.note_going(Some("a".to_owned()), &there), HashSet::from(["a".to_owned()]));
+    assert_eq!(stores.note_going(Some("b".to_owned()), &there), HashSet::from(["a".to_owned(), "b".to_owned()]));
+    // One that is gone is remembered no longer.
+    assert_eq!(stores.note_going(None, &HashSet::from(["b".to_owned()])), HashSet::from(["b".to_owned()]));
+}

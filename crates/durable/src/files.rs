@@ -7,7 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, ErrorKind},
+    io,
     ops::Deref,
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -55,6 +55,7 @@ impl Drop for Owned {
 
 #[derive(Debug)]
 struct Inner {
+    disk: Arc<dyn Disk>,
     place: Place,
     logs: PathBuf,
     log_bytes: u64,
@@ -116,7 +117,8 @@ impl Files {
             logged.extend(changes(&log).map(|(name, change)| (name, Logged { change, number })));
         }
         let inner = Inner {
-            place: Place::new(disk, root, logs.clone()),
+            place: Place::new(Arc::clone(&disk), root, logs.clone()),
+            disk,
             logs,
             log_bytes,
             state: Mutex::new(State { number, logged, before: true, ..State::default() }),
@@ -187,7 +189,7 @@ impl Files {
             return self.change(name, Some(bytes));
         }
         self.inner.leave_logs(name)?;
-        self.inner.place.write(name, |path| self.inner.place.disk.write_synced(path, &bytes))
+        self.inner.place.replace(name, &bytes)
     }
 
     /// Makes the file `to` hold what `from` holds. Whether there is one.
@@ -195,22 +197,10 @@ impl Files {
     /// # Errors
     /// See [`ChangeError`].
     pub fn copy(&self, from: &str, to: &str) -> Result<bool, ChangeError> {
-        match self.bytes(from).map_err(ChangeError::Refused)? {
-            None => return Ok(false),
-            Some(bytes) if bytes <= LOGGED_BYTES_MAX as u64 => {}
-            Some(_) => {
-                self.inner.leave_logs(to)?;
-                let path = self.inner.place.path(from);
-                let linked = self.inner.place.write(to, |beside| match self.inner.place.disk.link(&path, beside) {
-                    // Where the file system has no second names.
-                    Err(error) if error.kind() != ErrorKind::NotFound => self.inner.place.disk.write_synced(beside, &std::fs::read(&path)?),
-                    linked => linked,
-                });
-                return match linked {
-                    Err(ChangeError::Refused(error)) if error.kind() == ErrorKind::NotFound => Ok(false),
-                    linked => linked.map(|()| true),
-                };
-            }
+        let is_large = self.bytes(from).map_err(ChangeError::Refused)?.is_some_and(|bytes| bytes > LOGGED_BYTES_MAX as u64);
+        if is_large {
+            self.inner.leave_logs(to)?;
+            return self.inner.place.copy(from, to);
         }
         match self.read(from).map_err(ChangeError::Refused)? {
             Some(bytes) => self.replace(to, bytes).map(|()| true),
@@ -227,8 +217,7 @@ impl Files {
         if is_logged {
             return self.change(name, None);
         }
-        let folder = self.inner.place.remove(name).map_err(ChangeError::Refused)?;
-        folder.map_or(Ok(()), |folder| self.inner.place.disk.sync_folder(&folder).map_err(ChangeError::Unknown))
+        self.inner.place.remove(name)
     }
 
     /// Writes to files what logs say, so that there is no more to be read than files.
@@ -327,13 +316,13 @@ impl Inner {
         }
         let number = state.number + 1;
         let path = self.log_path(number);
-        let made = self.place.disk.make_log(&path, self.log_bytes).and_then(|file| {
-            self.place.disk.sync_folder(&self.logs)?;
+        let made = self.disk.make_log(&path, self.log_bytes).and_then(|file| {
+            self.disk.sync_folder(&self.logs)?;
             Ok(file)
         });
         let file = made.inspect_err(|_| {
             // A full disk must not be kept full by what did not fit.
-            let _ = self.place.disk.remove_file(&path);
+            let _ = self.disk.remove_file(&path);
         })?;
         state.number = number;
         state.log = Some(Log::new(number, file, self.log_bytes));
@@ -382,8 +371,8 @@ impl Inner {
     fn remove_logs(&self, number: u64) -> io::Result<()> {
         // Never a later one before an earlier one: that would be read over what the later one has changed.
         for number in numbers(&self.logs)?.range(..=number) {
-            self.place.disk.remove_file(&self.log_path(*number))?;
-            self.place.disk.sync_folder(&self.logs)?;
+            self.disk.remove_file(&self.log_path(*number))?;
+            self.disk.sync_folder(&self.logs)?;
         }
         Ok(())
     }

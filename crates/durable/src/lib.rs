@@ -7,9 +7,11 @@
 mod change;
 mod disk;
 mod files;
+mod locks;
 mod log;
 mod place;
 
 pub use change::ChangeError;
 pub use disk::{Disk, LogFile, System, make_folders, replace};
 pub use files::{Files, LOG_BYTES, LOGGED_BYTES_MAX};
+pub use locks::NameLocks;

@@ -24,7 +24,7 @@ const WRITTEN_AT_ONCE: usize = 64;
 /// A folder, and the files below it.
 #[derive(Debug)]
 pub(crate) struct Place {
-    pub(crate) disk: Arc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     root: PathBuf,
     /// A folder that is in the way of none of them: where they are made.
     aside: PathBuf,
@@ -65,7 +65,7 @@ impl Place {
             }
         }
         for (name, _) in logged.iter().filter(|(_, change)| change.is_none()) {
-            folders.extend(self.remove(name)?);
+            folders.extend(self.take_away(name)?);
         }
         for folder in folders {
             match self.disk.sync_folder(&folder) {
@@ -77,8 +77,32 @@ impl Place {
         Ok(())
     }
 
-    /// Writes a file.
-    pub(crate) fn write(&self, name: &str, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ChangeError> {
+    /// Makes the file hold `bytes`.
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), ChangeError> {
+        self.write(name, |beside| self.disk.write_synced(beside, bytes))
+    }
+
+    /// Makes the file `to` hold what `from` holds: a file is only ever replaced whole, so neither name sees the other's changes. Whether there is one.
+    pub(crate) fn copy(&self, from: &str, to: &str) -> Result<bool, ChangeError> {
+        let from = self.path(from);
+        let linked = self.write(to, |beside| match self.disk.link(&from, beside) {
+            // Where the file system has no second names.
+            Err(error) if error.kind() != ErrorKind::NotFound => self.disk.write_synced(beside, &std::fs::read(&from)?),
+            linked => linked,
+        });
+        match linked {
+            Err(ChangeError::Refused(error)) if error.kind() == ErrorKind::NotFound => Ok(false),
+            linked => linked.map(|()| true),
+        }
+    }
+
+    /// Removes the file, if there is one, and the folders that are empty then.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), ChangeError> {
+        let folder = self.take_away(name).map_err(ChangeError::Refused)?;
+        folder.map_or(Ok(()), |folder| self.disk.sync_folder(&folder).map_err(ChangeError::Unknown))
+    }
+
+    fn write(&self, name: &str, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ChangeError> {
         let _layout = self.layout.read().unwrap_or_else(PoisonError::into_inner);
         let folder = self.put_in_place(name, make).map_err(ChangeError::Refused)?;
         // From here on it is seen, though a failure of power may still undo it.
@@ -98,7 +122,7 @@ impl Place {
     }
 
     /// Removes a file and the folders that are empty then. Answers the folder in which a name has gone, which is not synced.
-    pub(crate) fn remove(&self, name: &str) -> io::Result<Option<PathBuf>> {
+    fn take_away(&self, name: &str) -> io::Result<Option<PathBuf>> {
         let _layout = self.layout.write().unwrap_or_else(PoisonError::into_inner);
         let path = self.path(name);
         match self.disk.remove_file(&path) {

@@ -3,7 +3,10 @@
 
 use std::{
     collections::BTreeMap,
+    fs::OpenOptions,
+    io::Write as _,
     path::Path,
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -39,7 +42,6 @@ fn seen(files: &Files) -> BTreeMap<String, Bytes> {
 }
 
 /// One change: of a name, to these bytes, to what another has, or to nothing.
-#[derive(Clone)]
 enum Step {
     Put(&'static str, Bytes),
     Copy(&'static str, &'static str),
@@ -70,28 +72,23 @@ fn steps() -> Vec<Step> {
     steps
 }
 
-/// Does it, also to the picture of what should be there. Whether it was done.
-fn step(files: &Files, step: &Step, expected: &mut BTreeMap<String, Bytes>) -> bool {
+/// Whether it was done.
+fn step(files: &Files, step: &Step) -> bool {
     match step {
-        Step::Put(name, bytes) => {
-            files.replace(name, bytes.clone()).is_ok() && {
-                expected.insert((*name).to_owned(), bytes.clone());
-                true
-            }
-        }
-        Step::Copy(from, to) => {
-            files.copy(from, to).is_ok() && {
-                expected.insert((*to).to_owned(), expected[*from].clone());
-                true
-            }
-        }
-        Step::Remove(name) => {
-            files.remove(name).is_ok() && {
-                expected.remove(*name);
-                true
-            }
-        }
+        Step::Put(name, bytes) => files.replace(name, bytes.clone()).is_ok(),
+        Step::Copy(from, to) => files.copy(from, to).is_ok(),
+        Step::Remove(name) => files.remove(name).is_ok(),
         Step::Flush => files.flush().is_ok(),
+    }
+}
+
+/// What should be there after it.
+fn draw(picture: &mut BTreeMap<String, Bytes>, step: &Step) {
+    match step {
+        Step::Put(name, bytes) => drop(picture.insert((*name).to_owned(), bytes.clone())),
+        Step::Copy(from, to) => drop(picture.insert((*to).to_owned(), picture[*from].clone())),
+        Step::Remove(name) => drop(picture.remove(*name)),
+        Step::Flush => {}
     }
 }
 
@@ -105,7 +102,13 @@ fn whatever_step_the_power_fails_before_all_is_there_that_was_said_to_be() {
             let mut said = BTreeMap::new();
             let mut next = None;
             if let Ok(files) = Files::open_with(Arc::new(disk.clone()), folder.path(), LOG_BYTES) {
-                next = steps().into_iter().find(|one| !step(&files, one, &mut said));
+                for one in steps() {
+                    if !step(&files, &one) {
+                        next = Some(one);
+                        break;
+                    }
+                    draw(&mut said, &one);
+                }
                 completed = next.is_none() && !disk.has_failed();
                 // Nothing writes when the power is gone.
                 let _ = files.flush();
@@ -113,12 +116,7 @@ fn whatever_step_the_power_fails_before_all_is_there_that_was_said_to_be() {
             disk.fail(|_| survives).unwrap();
             let found = seen(&open(System, folder.path()));
             let mut or = said.clone();
-            match &next {
-                Some(Step::Put(name, bytes)) => drop(or.insert((*name).to_owned(), bytes.clone())),
-                Some(Step::Copy(from, to)) => drop(or.insert((*to).to_owned(), said[*from].clone())),
-                Some(Step::Remove(name)) => drop(or.remove(*name)),
-                Some(Step::Flush) | None => {}
-            }
+            next.iter().for_each(|one| draw(&mut or, one));
             assert!(found == said || found == or, "before step {before}: {found:?} and not {said:?}");
             before += 1;
         }
@@ -141,7 +139,8 @@ fn what_a_killed_process_said_is_there_and_nothing_is_left_of_its_logs() {
     let mut expected = BTreeMap::new();
     let killed = open(System, folder.path());
     for one in steps() {
-        assert!(step(&killed, &one, &mut expected));
+        assert!(step(&killed, &one));
+        draw(&mut expected, &one);
         assert_eq!(seen(&killed), expected);
     }
     let files = open(System, folder.path());
@@ -154,6 +153,25 @@ fn what_a_killed_process_said_is_there_and_nothing_is_left_of_its_logs() {
     assert_eq!(std::fs::read_dir(folder.path().join(".log")).unwrap().count(), 0);
     files.remove("b/1").unwrap();
     assert!(!folder.path().join("b").exists(), "an empty folder goes with its last file");
+}
+
+/// A pipe stands where a file would: it is half read when it is written anew.
+#[test]
+fn who_reads_a_file_while_it_is_written_reads_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("a");
+    let files = open(System, folder.path());
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| files.read("a").unwrap());
+        // Opens when the reader has: it has seen no log that says anything of the file.
+        let mut half = OpenOptions::new().write(true).open(&pipe).unwrap();
+        half.write_all(b"half").unwrap();
+        files.replace("a", text("whole")).unwrap();
+        files.flush().unwrap_err();
+        drop(half);
+        assert_eq!(reader.join().unwrap(), Some(text("whole")));
+    });
 }
 
 /// Counts when it goes.

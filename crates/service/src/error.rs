@@ -53,10 +53,6 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for ApiJson<T> {
 /// # Errors
 /// `InvalidRequest` with the path of the field that does not fit.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    if let Ok(value) = serde_json::from_slice(bytes) {
-        return Ok(value);
-    }
-    // Once more, and slowly: now the path is wanted.
     let Json(value) = Json::<T>::from_bytes(bytes).map_err(|rejection| ApiError::new(ErrorCode::InvalidRequest, rejection.body_text()))?;
     Ok(value)
 }

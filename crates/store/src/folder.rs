@@ -6,19 +6,16 @@
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
-    hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
-use dormouse_durable::{ChangeError, Disk, Files, System, make_folders};
+use dormouse_durable::{ChangeError, Disk, Files, NameLocks, System, make_folders};
 use sha2::{Digest, Sha256};
 
 use crate::{Condition, ETag, OBJECT_BYTES_MAX, Object, PutError, SnapshotStore, StoreError};
 
-/// Locks that keys share.
-const KEY_LOCKS: usize = 64;
 /// The file whose lock is the folder's.
 const LOCK_FILE: &str = ".lock";
 /// Objects.
@@ -36,7 +33,7 @@ struct Inner {
     files: Files,
     /// Held for as long as the store is.
     _lock: File,
-    keys: [Mutex<()>; KEY_LOCKS],
+    keys: NameLocks<Mutex<()>>,
 }
 
 impl Folder {
@@ -63,7 +60,7 @@ impl Folder {
             Err(TryLockError::Error(error)) => return Err(io("lock", &lock_path)(error)),
         }
         let files = Files::open(disk, path).map_err(io("open", path))?;
-        let inner = Inner { path: path.to_owned(), files, _lock: lock, keys: std::array::from_fn(|_| Mutex::new(())) };
+        let inner = Inner { path: path.to_owned(), files, _lock: lock, keys: NameLocks::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -161,11 +158,7 @@ fn name(key: &str) -> Result<String, StoreError> {
 
 impl Inner {
     fn lock(&self, name: &str) -> MutexGuard<'_, ()> {
-        let mut hasher = DefaultHasher::new();
-        name.hash(&mut hasher);
-        let [first, ..] = &self.keys;
-        let lock = self.keys.get((hasher.finish() % KEY_LOCKS as u64) as usize).unwrap_or(first);
-        lock.lock().unwrap_or_else(PoisonError::into_inner)
+        self.keys.of(name).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, name: &str) -> Result<Option<Object>, StoreError> {

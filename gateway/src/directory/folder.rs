@@ -6,7 +6,6 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
@@ -16,7 +15,7 @@ use std::{
 
 use async_trait::async_trait;
 use dormouse_crds::{quota::KernelQuotaSpec, session::Placement};
-use dormouse_durable::{Disk, Files};
+use dormouse_durable::{Disk, Files, NameLocks};
 use dormouse_protocol::kernel::StoredStatus;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
@@ -31,9 +30,6 @@ use crate::kernels::Kernels;
 
 /// Milliseconds after which reported status is on disk: a file that is written and synced for each session that has run meanwhile.
 pub const FLUSH_MS: u64 = 10_000;
-
-/// Locks that sessions share.
-const WRITING_LOCKS: usize = 64;
 
 /// A kernel pod that is there as long as this process is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,8 +58,8 @@ pub struct FolderDirectory {
     records: RwLock<BTreeMap<Key, Arc<Record>>>,
     /// Files that hold no session that can be read.
     unread: usize,
-    /// Held while a record is replaced, so that a compare-and-swap is one: those of a session share one of them.
-    writing: [tokio::sync::Mutex<()>; WRITING_LOCKS],
+    /// Held while a record is replaced, so that a compare-and-swap is one.
+    writing: NameLocks<tokio::sync::Mutex<()>>,
     dirty: Mutex<HashSet<Key>>,
     version: AtomicU64,
     changes: broadcast::Sender<Change>,
@@ -105,7 +101,7 @@ impl FolderDirectory {
             pods,
             unread,
             records: RwLock::new(records.into_iter().map(|(key, record)| (key, Arc::new(record))).collect()),
-            writing: std::array::from_fn(|_| tokio::sync::Mutex::new(())),
+            writing: NameLocks::default(),
             dirty: Mutex::default(),
             version: AtomicU64::new(version),
             changes: broadcast::Sender::new(CHANGES_BACKLOG_MAX),
@@ -174,7 +170,7 @@ impl FolderDirectory {
 
     /// Removes a record for good.
     pub(super) async fn remove(&self, key: &Key) -> Result<(), DirectoryError> {
-        let _writing = self.lock(key).await;
+        let _writing = self.writing.of(key).lock().await;
         let (files, name) = (self.files.clone(), name_of_file(key));
         blocking(move || files.remove(&name).map_err(DirectoryError::unavailable)).await?;
         self.records.write().unwrap_or_else(PoisonError::into_inner).remove(key);
@@ -189,7 +185,7 @@ impl FolderDirectory {
         durably: Durably,
         change: impl FnOnce(&mut Record) -> Result<(), DirectoryError>,
     ) -> Result<Arc<Record>, DirectoryError> {
-        let _writing = self.lock(key).await;
+        let _writing = self.writing.of(key).lock().await;
         let old = self.get(key).ok_or(DirectoryError::NotFound)?;
         let mut new = Record::clone(&old);
         change(&mut new)?;
@@ -214,7 +210,7 @@ impl FolderDirectory {
     pub(super) async fn flush(&self) -> Result<(), DirectoryError> {
         let dirty = std::mem::take(&mut *self.dirty.lock().unwrap_or_else(PoisonError::into_inner));
         for key in dirty {
-            let _writing = self.lock(&key).await;
+            let _writing = self.writing.of(&key).lock().await;
             if let Some(record) = self.get(&key) {
                 let files = self.files.clone();
                 blocking(move || save(&files, &record)).await?;
@@ -247,13 +243,6 @@ impl FolderDirectory {
 
     fn next_version(&self) -> String {
         (self.version.fetch_add(1, Ordering::Relaxed) + 1).to_string()
-    }
-
-    async fn lock(&self, key: &Key) -> tokio::sync::MutexGuard<'_, ()> {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        let [first, ..] = &self.writing;
-        self.writing.get((hasher.finish() % WRITING_LOCKS as u64) as usize).unwrap_or(first).lock().await
     }
 
     pub(super) fn kernel_pod(pod: &StaticPod) -> KernelPod {
@@ -298,7 +287,7 @@ impl Directory for FolderDirectory {
     async fn create(&self, new: NewSession) -> Result<Arc<Record>, DirectoryError> {
         check_file_name(&new.key.namespace)?;
         check_file_name(&new.key.name)?;
-        let _writing = self.lock(&new.key).await;
+        let _writing = self.writing.of(&new.key).lock().await;
         if self.get(&new.key).is_some() {
             return Err(DirectoryError::AlreadyExists);
         }
