@@ -81,7 +81,7 @@ pub struct Swept {
 }
 
 /// Erases what `cluster` stored of sessions that are not any more, of ToolBrokers that are not, and what is older than it is kept. `known` answers what
-/// there is, and is called when the store was listed: see [`dormouse_lifecycle::orphans`] for why that order is the whole of it.
+/// there is, and is called when the store was listed: see [`dormouse_lifecycle::orphans`] for why that order matters, and what is looked at after it.
 ///
 /// # Errors
 /// See [`OrphansError`]: call it again some time.
@@ -115,9 +115,9 @@ where
             Verdict::Account(clusters) => drop(place.write(store, &clusters, condition).await?),
             Verdict::Leave(why) => swept.left.push((tenant.to_owned(), why, orphans.len() as u64)),
             Verdict::Collect => {
-                collect(store, &place, &orphans).await?;
-                swept.sessions += orphans.len() as u64;
-                swept.objects += orphans.iter().map(|orphan| orphan.objects).sum::<u64>();
+                let collected = collect(store, &place, orphans).await?;
+                swept.sessions += collected.len() as u64;
+                swept.objects += collected.iter().sum::<u64>();
             }
         }
     }
@@ -140,14 +140,32 @@ async fn list(store: &dyn SnapshotStore, scope: Scope<'_>) -> Result<(Listed, Le
     }
 }
 
-/// By the same road as a deletion, so that a process which is still at work meets the tombstone.
-async fn collect(store: &dyn SnapshotStore, place: &TenantPrefix, orphans: &[Orphan]) -> Result<(), EraseError> {
-    let keys: Vec<SessionKey> = orphans.iter().flat_map(|orphan| keys_of(place, orphan)).collect();
-    futures::stream::iter(keys)
-        .map(|key| async move { erase(store, &key).await })
-        .buffer_unordered(ERASED_IN_FLIGHT_MAX)
-        .try_collect()
-        .await
+/// By the same road as a deletion, so that a process which is still at work meets the tombstone. Answers how many objects each had that is gone now.
+async fn collect(store: &dyn SnapshotStore, place: &TenantPrefix, orphans: Vec<Orphan>) -> Result<Vec<u64>, EraseError> {
+    let collected = futures::stream::iter(orphans)
+        .map(|orphan| async move {
+            let keys = keys_of(place, &orphan);
+            if is_archived(store, &keys).await? {
+                return Ok::<_, EraseError>(None);
+            }
+            for key in &keys {
+                erase(store, key).await?;
+            }
+            Ok(Some(orphan.objects))
+        })
+        .buffer_unordered(ERASED_IN_FLIGHT_MAX);
+    collected.try_filter_map(async |objects| Ok(objects)).try_collect().await
+}
+
+/// Whether it was archived since the listing, and is unknown for that reason.
+async fn is_archived(store: &dyn SnapshotStore, keys: &[SessionKey]) -> Result<bool, StoreError> {
+    for key in keys {
+        let [own, _] = key.archived();
+        if store.get(&own).await?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Where an orphan is: a hostile pod of another pool may have put something there under its uid.

@@ -106,6 +106,24 @@ async fn who_does_not_know_which_sessions_there_are_removes_nothing() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_archived_after_the_listing_stays() {
+    let store = Memory::new();
+    team().join(&store, "a").await.unwrap();
+    litter(&store).await;
+    // It leaves the API server while the sweep is under way: marked first, unknown then.
+    let archived = async || {
+        put(&store, &key("team", LIVE).archived()[0]).await;
+        Ok(known(&[]))
+    };
+    let swept = sweep(&store, scope(None), "a", archived).await.unwrap();
+    assert_eq!(swept, Swept { sessions: 1, objects: 3, ..Swept::default() });
+    let mut keys = store.list("").await.unwrap();
+    keys.sort_unstable();
+    let live = key("team", LIVE);
+    assert_eq!(keys, [live.calls(), "p/t/team/clusters".to_owned(), live.archived()[0].clone(), live.head()]);
+}
+
+#[tokio::test]
 async fn anothers_tenants_are_left_to_it() {
     let store = Memory::new();
     team().join(&store, "a").await.unwrap();

@@ -4,6 +4,9 @@
 //! its uid, and no uid is ever given out twice. So a uid that was listed, and that is unknown *after* that, is of a session that has gone and
 //! cannot come back. In the other order it could be of one that was made in between. A session that is being deleted is known until its
 //! deletion has ended. Unknown to whom, and who may therefore act on it, is [`crate::clusters`]' part.
+//!
+//! One more may be unknown: a session that leaves for the archive while it is listed. Its objects are marked before its API object goes. So whoever
+//! is about to remove something looks for the mark once more, after it was found unknown.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
