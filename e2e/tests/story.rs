@@ -17,6 +17,7 @@ mod story {
     pub mod network;
     pub mod nodes;
     pub mod outside;
+    pub mod quota;
     pub mod removal;
     pub mod scene;
     pub mod upgrades;
@@ -37,7 +38,8 @@ use dormouse_e2e::{
 };
 use dormouse_testkit::soak;
 use story::{
-    bad_input, broker, burst, cells, files, install, kills, lifetime, network, nodes, outside, removal, scene, upgrades, world::World,
+    bad_input, broker, burst, cells, files, install, kills, lifetime, network, nodes, outside, quota, removal, scene, upgrades,
+    world::World,
 };
 
 /// Names the folder of the images; `cargo xtask test` sets it.
@@ -131,6 +133,7 @@ async fn tell(cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<()> {
     steps.run("6 SIGKILL after an ack", lifetime::survives_sigkill(&world)).await?;
     steps.run("6 rolling restart", lifetime::survives_rolling_restart(&world)).await?;
     steps.run("6 a pool without pods makes one for a request, and goes back to none", lifetime::scales_to_zero_and_back(&world)).await?;
+    steps.run("6 two gateways let through as many cells a second as a quota allows", quota::is_exact(&world)).await?;
     steps.run("6 a second broker", broker::opens(&world)).await?;
     steps.run("6 kubectl decides a call whose session sleeps", broker::kubectl_decides(&world)).await?;
     steps.run("6 a session's own Secret, and a new value in it", broker::rotates(&world)).await?;

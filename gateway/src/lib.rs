@@ -12,13 +12,14 @@ use auth::{
     oidc,
 };
 use axum::middleware::from_fn_with_state;
-use desires::peers::Peers;
 use dormouse_service::{
     Clock, Ids, Metrics,
     memory::{self, Memory},
     public::{Door, Limits},
-    tls::DoorCertificate,
+    tls::{DoorCertificate, TlsFiles},
 };
+use peers::Peers;
+use tally::Tally;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -48,6 +49,7 @@ mod metrics;
 mod names;
 pub mod objects;
 pub mod origins;
+pub mod peers;
 mod placement;
 mod problem;
 mod quota;
@@ -65,6 +67,7 @@ mod sockets;
 pub mod state;
 mod stored;
 pub mod stream;
+pub mod tally;
 pub mod usage;
 pub mod webhooks;
 
@@ -128,6 +131,12 @@ impl Gateway {
     #[must_use]
     pub fn with_peers(self, peers: Peers) -> Self {
         Self { peers, ..self }
+    }
+
+    /// Has one of several gateways count for all what is to be counted exactly.
+    #[must_use]
+    pub fn with_tally(self, tally: Tally) -> Self {
+        Self { router: self.router.with_tally(tally), ..self }
     }
 
     /// Answers only requests to loopback hosts that no page of another origin sent.
@@ -251,6 +260,18 @@ impl Gateway {
     /// Does the wakes that nobody asked for, until `shutdown`.
     pub fn background_wakes(&self, shutdown: CancellationToken) -> impl Future<Output = ()> + Send + use<> {
         desires::run(self.router.clone(), self.metrics.clone(), self.peers.clone(), shutdown)
+    }
+
+    /// Answers the other gateways, until `shutdown`.
+    pub fn serve_peers(
+        &self,
+        tls: TlsFiles,
+        listener: TcpListener,
+        shutdown: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let router = &self.router;
+        let (tally, quotas, directory) = (router.tally().clone(), router.quotas().clone(), Arc::clone(router.directory()));
+        tally::server::serve(tally::server::App { tally, quotas, directory, clock: router.clock() }, tls, listener, shutdown)
     }
 
     /// Serves the HTTP API and does the wakes that nobody asked for, until `shutdown`; then requests under way have [`DRAIN_TIMEOUT`].

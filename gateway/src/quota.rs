@@ -1,8 +1,8 @@
 //! What the KernelQuotas of a namespace leave to use.
 //!
 //! Sessions and stored bytes are counted from the directory, the rest from what the processes tell (`usage`), which is looked at again after a moment, and
-//! before each cell once nine tenths are used: then a limit is overrun by cells that run at the same time, and by no other. What is being made, and cells
-//! of a second, are counted by each gateway for itself.
+//! before each cell once nine tenths are used: then a limit is overrun by cells that run at the same time, and by no other. Cells of a second are counted by
+//! one gateway for all ([`crate::tally`]), what is being made by each for itself.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -64,7 +64,7 @@ pub(crate) async fn admit_cell(router: &Router, namespace: &str) -> Result<(), A
     }
     let known = router.quotas().of(namespace);
     if let Some(limit) = limits.evals_per_second
-        && !known.begin_cell(limit, router.clock().now_ms())
+        && !router.tally().begin_cell(namespace, limit, router.quotas(), router.clock()).await
     {
         return Err(exceeded("evalsPerSecond", limit, limit, "send fewer cells a second", Some(1)).again());
     }

@@ -8,7 +8,7 @@ use std::{
 use dormouse_crds::quota::KernelQuotaSpec;
 use tokio::time::Instant;
 
-const MS_PER_SECOND: i64 = 1_000;
+pub(crate) const MS_PER_SECOND: i64 = 1_000;
 
 /// What is known of namespaces with quotas. Clones share it.
 #[derive(Clone, Default)]
@@ -56,16 +56,16 @@ impl Quotas {
 }
 
 impl NamespaceUse {
-    /// Counts a cell that begins now. `false`: as many as are allowed have begun in this second of the clock.
-    pub(crate) fn begin_cell(&self, limit: u64, now_ms: i64) -> bool {
+    /// Counts cells that begin now, and answers how many of them: together no more than are allowed in this second of the clock.
+    pub(crate) fn begin_cells(&self, wanted: u64, limit: u64, now_ms: i64) -> u64 {
         let second = now_ms.div_euclid(MS_PER_SECOND);
         let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
         if cells.0 != second {
             *cells = (second, 0);
         }
-        let may = cells.1 < limit;
-        cells.1 += u64::from(may);
-        may
+        let begun = wanted.min(limit.saturating_sub(cells.1));
+        cells.1 += begun;
+        begun
     }
 }
 
@@ -76,9 +76,9 @@ mod tests {
     #[test]
     fn a_second_of_the_clock_has_as_many_cells_as_are_allowed() {
         let known = NamespaceUse::default();
-        let begun = |now_ms| (0..9).filter(|_| known.begin_cell(5, now_ms)).count();
+        let begun = |now_ms| (0..9).map(|_| known.begin_cells(1, 5, now_ms)).sum::<u64>();
         assert_eq!((begun(1_000), begun(1_999), begun(2_000)), (5, 0, 5));
-        assert_eq!((0..9).filter(|_| known.begin_cell(7, 2_001)).count(), 2, "the limit was raised");
-        assert!(!known.begin_cell(0, 9_000));
+        assert_eq!(known.begin_cells(9, 7, 2_001), 2, "the limit was raised");
+        assert_eq!(known.begin_cells(1, 0, 9_000), 0);
     }
 }

@@ -24,6 +24,7 @@ use crate::{
     problem::of_directory,
     quotas::Quotas,
     single_flight::{Flight, SingleFlight},
+    tally::Tally,
 };
 
 /// How long a session may be without the finalizer that the operator adds, before a request for it gives up.
@@ -45,6 +46,7 @@ pub struct Router {
     clock: Clock,
     ids: Ids,
     quotas: Quotas,
+    tally: Tally,
     /// Who knows what those may do who are not here.
     authority: Option<Arc<dyn Authenticator>>,
 }
@@ -111,6 +113,7 @@ impl Router {
             clock: Clock::system(),
             ids: Ids::random(),
             quotas: Quotas::default(),
+            tally: Tally::default(),
             authority: None,
         }
     }
@@ -119,6 +122,17 @@ impl Router {
     #[must_use]
     pub fn with_authority(self, authority: Arc<dyn Authenticator>) -> Self {
         Self { authority: Some(authority), ..self }
+    }
+
+    /// The same, with this to count by.
+    #[must_use]
+    pub(crate) fn with_tally(self, tally: Tally) -> Self {
+        Self { tally, ..self }
+    }
+
+    /// What counts exactly.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// The same with other names for what clients left unnamed.

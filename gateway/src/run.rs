@@ -17,11 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Directory, Gateway, Kernels,
     auth::{keys::objects::KeyObjects, kubernetes::KubernetesAuthenticator, oidc},
-    desires::peers::{Peers, follow},
     directory::{archive::ArchiveClient, kubernetes::KubernetesDirectory},
     links::Links,
     objects::ApprovalObjects,
     origins::Origins,
+    peers::{Peers, follow},
+    tally::Tally,
 };
 
 /// How often readiness is looked at while something is missing, and how often a missing certificate.
@@ -63,6 +64,10 @@ pub struct Args {
     /// The Service of the gateways, in the namespace of their certificates: they share what nobody asked for, such as timers. Without it each tries all.
     #[arg(long, env = "DORMOUSE_SERVICE", value_name = "SERVICE", requires = "pod_name")]
     pub service: Option<String>,
+    /// Address at which the gateways of --service answer each other, with the same port for all of them: one counts for all what KernelQuotas limit by the
+    /// second. Without it each counts for itself.
+    #[arg(long, env = "DORMOUSE_PEERS_LISTEN", value_name = "ADDRESS", requires = "service")]
+    pub peers_listen: Option<SocketAddr>,
     /// Namespace of the gateway's own, where API keys are kept; without it there are none.
     #[arg(long, env = "DORMOUSE_KEYS_NAMESPACE", value_name = "NAMESPACE")]
     pub keys_namespace: Option<String>,
@@ -153,12 +158,12 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     // What the watch serves must outlive the requests that are under way at the end.
     let watching = CancellationToken::new();
     let system_namespace = tls.identity().namespace.clone();
-    let peers = PeerClient::new(tls)?;
+    let peers = PeerClient::new(tls.clone())?;
     let operator = args.operator_address.filter(|address| !address.is_empty());
     let archive = operator.map(|address| ArchiveClient::new(peers.clone(), &system_namespace, address));
     let directory = KubernetesDirectory::start_with(client.clone(), scope.clone(), archive, &watching);
     let objects_client = client.clone();
-    let kernels = Kernels::new(peers).with_brokers(args.broker_address);
+    let kernels = Kernels::new(peers.clone()).with_brokers(args.broker_address);
     let authenticator = Arc::new(KubernetesAuthenticator::new(client.clone(), args.token_audience));
     let mut gateway = Gateway::with_metrics(Arc::clone(&directory) as Arc<dyn Directory>, kernels, authenticator, registry);
     gateway = gateway.within(Memory::of_process(&args.memory));
@@ -175,8 +180,11 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
         gateway = gateway.with_oidc(settings).context("--oidc-issuer")?;
     }
     if let (Some(pod), Some(service)) = (&args.pod_name, args.service) {
-        let (peers, tell) = Peers::new(pod);
-        gateway = gateway.with_peers(peers);
+        let (members, tell) = Peers::new(pod);
+        if let Some(address) = args.peers_listen {
+            gateway = gateway.with_tally(Tally::shared(members.clone(), peers, &system_namespace, address.port()));
+        }
+        gateway = gateway.with_peers(members);
         let (client, namespace) = (client.clone(), system_namespace.clone());
         let rollbacks = directory.rollbacks();
         tokio::spawn(
@@ -191,6 +199,10 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     if let Some(folder) = &args.door_tls_dir {
         let certificate = DoorCertificate::load(folder).with_context(|| format!("--door-tls-dir {}", folder.display()))?;
         gateway = gateway.with_certificate(certificate);
+    }
+    if let Some(address) = args.peers_listen {
+        let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+        tokio::spawn(gateway.serve_peers(tls, listener, watching.clone()));
     }
     let watched = Arc::clone(&directory) as Arc<dyn Directory>;
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;

@@ -18,9 +18,9 @@ use dormouse_gateway::{
         kubernetes::KubernetesAuthenticator,
         loopback::Loopback,
     },
-    desires::peers::{Names, Peers, follow},
     directory::{DirectoryError, Key, NewSession, SessionPatch, kubernetes::KubernetesDirectory},
     objects::{ApprovalObjects, Approvals},
+    peers::{Members, Peers, follow},
 };
 use dormouse_protocol::{
     ApiError, ErrorCode,
@@ -554,12 +554,13 @@ async fn gateways_know_each_other(server: &ApiServer, client: kube::Client, dire
     let mut told = tell.subscribe();
     let rollbacks = directory.rollbacks();
     let following = tokio::spawn(async move { follow(client, "team", "gateways", rollbacks, tell).await });
-    let names = |names: &Names| names.to_vec();
-    assert_eq!(told.wait_for(|names| !names.is_empty()).await.map(|now| names(&now)).unwrap(), ["one"]);
+    let names = |members: &Members| members.names().iter().map(|(name, address)| format!("{name} {address}")).collect::<Vec<_>>();
+    assert_eq!(told.wait_for(|members| !names(members).is_empty()).await.map(|now| names(&now)).unwrap(), ["one 10.0.0.1"]);
     apply(server, &slice(true)).unwrap();
-    assert_eq!(told.wait_for(|names| names.len() > 1).await.map(|now| names(&now)).unwrap(), ["one", "two"]);
+    let both = ["one 10.0.0.1", "two 10.0.0.2"];
+    assert_eq!(told.wait_for(|members| names(members).len() > 1).await.map(|now| names(&now)).unwrap(), both);
     server.kubectl(&["delete", "endpointslice", "gateways-1", "-n", "team"]).unwrap();
-    assert!(told.wait_for(|names| names.is_empty()).await.is_ok());
+    assert!(told.wait_for(|members| names(members).is_empty()).await.is_ok());
     following.abort();
 }
 

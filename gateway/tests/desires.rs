@@ -1,8 +1,11 @@
 //! Wakes that nobody asked for, and the operator's share that a folder does itself.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    net::Ipv4Addr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use crate::support::{FakePod, Trust, serve_whole, until};
@@ -12,14 +15,12 @@ use dormouse_crds::session::{Placement, SnapshotStatus};
 use dormouse_gateway::{
     Directory, Gateway,
     auth::loopback::Loopback,
-    desires::{
-        Need, decide,
-        peers::{Names, Peers},
-    },
+    desires::{Need, decide},
     directory::{
         Key, NewSession, Record,
         folder::{Cleanup, FolderDirectory, StaticPod},
     },
+    peers::{Members, Peers},
 };
 use dormouse_protocol::{kernel::StoredStatus, session::State};
 use dormouse_testkit::wait::eventually;
@@ -174,9 +175,10 @@ async fn pods_that_hang_hold_up_no_other_namespace() {
 }
 
 /// A gateway that does what nobody asked for, as the first or the second of two.
-fn share(trust: &Trust, directory: &Arc<FolderDirectory>, me: &str, shutdown: &CancellationToken) -> Sender<Names> {
+fn share(trust: &Trust, directory: &Arc<FolderDirectory>, me: &str, shutdown: &CancellationToken) -> Sender<Members> {
     let (peers, tell) = Peers::new(me);
-    tell.send_replace(Names::from(["one".to_owned(), "two".to_owned()]));
+    let names = ["one", "two"].map(|name| (name.to_owned(), Ipv4Addr::LOCALHOST.into()));
+    tell.send_if_modified(|members| members.change(names.into()));
     let gateway = Gateway::new(directory.clone(), trust.kernels(), Arc::new(Loopback::default())).with_peers(peers);
     tokio::spawn(gateway.background_wakes(shutdown.clone()));
     tell

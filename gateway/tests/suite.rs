@@ -20,4 +20,5 @@ mod routing;
 mod scope;
 mod smuggling;
 mod support;
+mod tally;
 mod uses;

@@ -16,10 +16,19 @@ pub const HEAD_STARTS_MAX: u32 = 5;
 /// How long `me` waits until it does something for the session of this uid, where `all` are there.
 #[must_use]
 pub fn wait<'a>(session: &str, me: &str, all: impl IntoIterator<Item = &'a str>) -> Duration {
-    let score = |process: &str| xxh3_64(&[session.as_bytes(), b"/", process.as_bytes()].concat());
-    let mine = (score(me), me);
-    let before = all.into_iter().filter(|other| (score(other), *other) > mine).count();
+    let mine = rank(session, me);
+    let before = all.into_iter().filter(|other| rank(session, other) > mine).count();
     HEAD_START * u32::try_from(before).unwrap_or(HEAD_STARTS_MAX).min(HEAD_STARTS_MAX)
+}
+
+/// The one that does not wait, of `all`.
+#[must_use]
+pub fn first<'a>(session: &str, all: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    all.into_iter().max_by_key(|process| rank(session, process))
+}
+
+fn rank<'a>(session: &str, process: &'a str) -> (u64, &'a str) {
+    (xxh3_64(&[session.as_bytes(), b"/", process.as_bytes()].concat()), process)
 }
 
 #[cfg(test)]
@@ -29,6 +38,7 @@ mod tests {
     fn first<'a>(session: &str, all: &[&'a str]) -> &'a str {
         let firsts: Vec<&str> = all.iter().copied().filter(|me| wait(session, me, all.iter().copied()).is_zero()).collect();
         assert_eq!(firsts.len(), 1, "one is the first, whoever asks");
+        assert_eq!(super::first(session, all.iter().copied()), Some(firsts[0]));
         firsts[0]
     }
 

@@ -28,6 +28,9 @@ pub async fn is_closed(world: &World) -> Result<()> {
     opens.extend([(&widgets, minio), (&widgets, gateway.clone()), (&widgets, api_server.clone())]);
     let mut closed = vec![(&kernel, widgets_service), (&kernel, gateway), (&kernel, api_server), (&widgets, broker_service)];
     closed.extend(KERNEL_PORTS.map(|port| (&widgets, format!("{}:{port}", kernel.ip))));
+    let gateway_pod = one_pod_of(world, SYSTEM, "dormouse.dev/component=gateway", "gateway").await?;
+    opens.push((&widgets, format!("{}:7777", gateway_pod.ip)));
+    closed.extend([&widgets, &kernel].map(|from| (from, format!("{}:7446", gateway_pod.ip))));
 
     for (wanted, pairs) in [(true, opens), (false, closed)] {
         for (from, to) in pairs {
@@ -45,11 +48,15 @@ struct Pod {
 }
 
 async fn one_pod(world: &World, selector: &str, container: &str) -> Result<Pod> {
-    let pods = world.kube.get(&format!("pods -l {selector} --field-selector=status.phase=Running")).await?;
+    one_pod_of(world, NAMESPACE, selector, container).await
+}
+
+async fn one_pod_of(world: &World, namespace: &str, selector: &str, container: &str) -> Result<Pod> {
+    let pods = world.kube.get(&format!("pods -n {namespace} -l {selector} --field-selector=status.phase=Running")).await?;
     let items = pods["items"].as_array().context("items")?;
     let pod = items.iter().find(|pod| pod["metadata"]["deletionTimestamp"].is_null()).with_context(|| format!("no pod {selector}"))?;
     let name = pod["metadata"]["name"].as_str().context("name")?.to_owned();
     let ip = pod["status"]["podIP"].as_str().context("podIP")?.to_owned();
-    let pid = world.pods.pid(NAMESPACE, &name, container)?;
+    let pid = world.pods.pid(namespace, &name, container)?;
     Ok(Pod { name, ip, pid })
 }

@@ -1,6 +1,6 @@
 //! Wakes that no client asked for: first starts, `spec.operatingMode`, timers that are due, specs that changed.
 //!
-//! Every gateway runs this over every session, and leaves each to the one that is the first for it ([`peers`]); who of them places a session is decided by
+//! Every gateway runs this over every session, and leaves each to the one that is the first for it ([`crate::peers`]); who of them places a session is decided by
 //! the compare-and-swap, and an order that a second gateway repeats changes nothing at the pod. What is remembered here only spares requests: losing it
 //! loses nothing. No record says that a broker was told of an expiry, so each gateway tells it; the broker knows what it has had.
 
@@ -22,13 +22,10 @@ use crate::{
     directory::{Change, Key, Record},
     lifetimes,
     metrics::{GatewayMetrics, Source},
+    peers::Peers,
     router::Router,
     service::hibernate_once,
 };
-
-pub mod peers;
-
-use peers::Peers;
 
 /// Orders under way at a time.
 pub const ORDERS_MAX: usize = 1_024;

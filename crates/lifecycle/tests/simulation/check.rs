@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dormouse_lifecycle::{Head, segment};
 
 use crate::{
+    archive::mark_key,
     heap::{Cells, Heap, Record},
     outside::{Existence, session},
     store::{Objects, Put},
@@ -224,7 +225,7 @@ impl Checks {
     /// Faults have stopped, and one sweep has run.
     pub fn nothing_is_left_over(&self, objects: &Objects) -> Result<(), Violation> {
         let prefix = session().prefix();
-        let unnamed = |key: &&String| !dormouse_lifecycle::keys::is_head(key) && !self.named.contains(*key);
+        let unnamed = |key: &&String| !dormouse_lifecycle::keys::is_head(key) && **key != mark_key() && !self.named.contains(*key);
         let orphan = objects.keys().find(|key| key.starts_with(&prefix) && unnamed(key));
         must(orphan.is_none(), "garbage goes to zero", || format!("{orphan:?}"))
     }

@@ -10,6 +10,7 @@ use dormouse_lifecycle::{
 };
 
 use crate::{
+    archive::{Archive, is_marked},
     check::{Violation, must},
     mutant::Mutant,
     outside::{Existence, OTHER_UID, Outside, another, session},
@@ -55,9 +56,9 @@ fn listed(out: &Outside) -> Listed {
 /// The uids that our API server knows.
 fn known(out: &Outside) -> HashSet<String> {
     let known = match out.exists {
-        Existence::NotYet | Existence::Gone => false,
+        Existence::NotYet | Existence::Archived | Existence::Gone => false,
         Existence::Deleting => !out.is(Mutant::TakesDeletingForGone),
-        Existence::Live => true,
+        Existence::Live => !out.archived,
     };
     known.then(|| session().uid).into_iter().collect()
 }
@@ -87,6 +88,8 @@ pub enum Collector {
     ListsJudged(Verdict),
     AsksJudged(Verdict, Listed),
     Accounts(Clusters, Condition),
+    /// What is left, and the next of them.
+    Looks(Vec<Orphan>, Orphan),
     Erases(Vec<Orphan>, Eraser),
     Done,
 }
@@ -104,22 +107,32 @@ impl Collector {
             Self::Asks(listed) => Self::Judges(unknown(out, &listed, &known(out))),
             Self::ListsLate(known) => Self::Judges(unknown(out, &listed(out), &known)),
             Self::ListsJudged(verdict) => Self::AsksJudged(verdict, listed(out)),
-            Self::AsksJudged(verdict, listed) => act(out, verdict, Condition::Absent, unknown(out, &listed, &known(out)))?,
+            Self::AsksJudged(verdict, listed) => act(verdict, Condition::Absent, unknown(out, &listed, &known(out))),
             Self::Judges(orphans) => {
                 let (stored, condition) = read(out);
                 let verdict = match Clusters::judge(stored.as_ref(), OURS, orphans.is_empty()) {
                     Verdict::Leave(_) if out.is(Mutant::IgnoresOtherClusters) => Verdict::Collect,
                     verdict => verdict,
                 };
-                act(out, verdict, condition, orphans)?
+                act(verdict, condition, orphans)
             }
             Self::Accounts(clusters, condition) => {
                 put(out, &clusters, condition)?;
                 Self::Done
             }
+            Self::Looks(orphans, orphan) => {
+                // In the meantime it may have been archived.
+                if is_marked(out) && orphan.uid == session().uid && !out.is(Mutant::ForgetsTheMark) {
+                    next(orphans)
+                } else {
+                    out.checks.orphan_goes(&orphan.uid, out.exists)?;
+                    out.collected += orphan.objects;
+                    Self::Erases(orphans, Eraser::default())
+                }
+            }
             Self::Erases(orphans, mut eraser) => {
                 eraser.step(out)?;
-                if matches!(eraser, Eraser::Done) { next(out, orphans)? } else { Self::Erases(orphans, eraser) }
+                if matches!(eraser, Eraser::Done) { next(orphans) } else { Self::Erases(orphans, eraser) }
             }
             Self::Done => Self::Done,
         })
@@ -139,20 +152,20 @@ fn unknown(out: &Outside, listed: &Listed, known: &HashSet<String>) -> Vec<Orpha
     orphans
 }
 
-fn act(out: &mut Outside, verdict: Verdict, condition: Condition, orphans: Vec<Orphan>) -> Result<Collector, Violation> {
+fn act(verdict: Verdict, condition: Condition, orphans: Vec<Orphan>) -> Collector {
     match verdict {
-        Verdict::Account(clusters) => Ok(Collector::Accounts(clusters, condition)),
-        Verdict::Collect => next(out, orphans),
-        Verdict::Nothing | Verdict::Leave(_) => Ok(Collector::Done),
+        Verdict::Account(clusters) => Collector::Accounts(clusters, condition),
+        Verdict::Collect => next(orphans),
+        Verdict::Nothing | Verdict::Leave(_) => Collector::Done,
     }
 }
 
-/// Begins to erase the next session.
-fn next(out: &mut Outside, mut orphans: Vec<Orphan>) -> Result<Collector, Violation> {
-    let Some(orphan) = orphans.pop() else { return Ok(Collector::Done) };
-    out.checks.orphan_goes(&orphan.uid, out.exists)?;
-    out.collected += orphan.objects;
-    Ok(Collector::Erases(orphans, Eraser::default()))
+/// Goes on to the next session.
+fn next(mut orphans: Vec<Orphan>) -> Collector {
+    match orphans.pop() {
+        Some(orphan) => Collector::Looks(orphans, orphan),
+        None => Collector::Done,
+    }
 }
 
 /// Another cluster that comes to use the store: its name, then a session of which our API server never hears.
@@ -202,15 +215,17 @@ pub fn stores(out: &mut Outside) {
 pub struct Beside {
     collector: Collector,
     neighbour: Neighbour,
+    archive: Archive,
     /// Chance of their own, so that all else goes as it goes without them.
     pub random: Random,
 }
 
 impl Beside {
-    /// In every third run there is another cluster.
+    /// In every third run there is another cluster; in some of those without a deletion the session is archived.
     pub fn new(seed: u64) -> Self {
         let neighbour = if seed % 3 == 2 { Neighbour::default() } else { Neighbour::Done };
-        Self { collector: Collector::Done, neighbour, random: Random::new(seed.wrapping_add(ASIDE)) }
+        let archive = if seed % 7 == 2 && !seed.is_multiple_of(4) { Archive::Marks } else { Archive::Done };
+        Self { collector: Collector::Done, neighbour, archive, random: Random::new(seed.wrapping_add(ASIDE)) }
     }
 
     /// What they do while the others do one thing: nothing, most of the time.
@@ -219,6 +234,10 @@ impl Beside {
         let outcome = match out.random.below(48) {
             0..=3 => self.collects(out),
             4 => self.neighbour.step(out),
+            5 => {
+                self.archive.step(out);
+                Ok(())
+            }
             _ => Ok(()),
         };
         std::mem::swap(&mut out.random, &mut self.random);

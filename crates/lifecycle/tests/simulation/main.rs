@@ -5,6 +5,7 @@
 //! be caught. `DORMOUSE_SEEDS` says how many seeds are run; a seed that fails is named and fails again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod archive;
 mod brokers;
 mod check;
 mod collector;
@@ -80,6 +81,7 @@ struct Total {
     erased: u64,
     /// Sessions of which something was stored after their end, and objects of such that were collected.
     litter: (u64, u64),
+    archived: u64,
     claims: (u64, u64),
     commits: u64,
     calls: Came,
@@ -94,6 +96,7 @@ impl Total {
         self.swept = (self.swept.0 + summary.swept.0, self.swept.1 + summary.swept.1);
         self.with_segments += u64::from(summary.segments > 0);
         self.erased += u64::from(summary.erased);
+        self.archived += u64::from(summary.archived);
         self.litter = (self.litter.0 + u64::from(summary.litter), self.litter.1 + summary.collected);
         self.claims = (self.claims.0 + summary.claims.0, self.claims.1 + summary.claims.1);
         self.commits += summary.version.1;
@@ -127,6 +130,7 @@ fn every_invariant_holds_under_every_fault() {
         all.swept = (all.swept.0 + total.swept.0, all.swept.1 + total.swept.1);
         all.with_segments += total.with_segments;
         all.erased += total.erased;
+        all.archived += total.archived;
         all.litter = (all.litter.0 + total.litter.0, all.litter.1 + total.litter.1);
         all.claims = (all.claims.0 + total.claims.0, all.claims.1 + total.claims.1);
         all.commits += total.commits;
@@ -136,7 +140,7 @@ fn every_invariant_holds_under_every_fault() {
     say(&format!(
         "soak: {seeds} seeds, 0 violations; {} commits, {} cells acked, {} effects, {} assignments, of which {} were claimed first, and {} claims \
          withdrawn; brokers: {} crashes, {} answers from pages that others wrote, {} calls refused as unknown or over, {} stale calls refused; \
-         {} sweeps deleted {} keys, 0 of them live, and left 0 orphans; {} runs ended with segments, {} sessions were deleted, {} of them had a head stored after their end, and {} objects of such were collected",
+         {} sweeps deleted {} keys, 0 of them live, and left 0 orphans; {} runs ended with segments, {} sessions were deleted, {} of them had a head stored after their end, and {} objects of such were collected; {} were archived",
         all.commits,
         all.acked,
         all.effects,
@@ -152,13 +156,15 @@ fn every_invariant_holds_under_every_fault() {
         all.with_segments,
         all.erased,
         all.litter.0,
-        all.litter.1
+        all.litter.1,
+        all.archived
     ));
     // It is worth something only if it gets somewhere.
     assert!(all.acked as u64 > seeds * 5, "only {} cells were acked", all.acked);
     assert!(all.takeovers > seeds * 3 && all.effects as u64 > seeds && all.erased > seeds / 6);
     assert!(all.claims.0 > seeds && all.claims.1 > seeds, "{:?} claims were confirmed and withdrawn", all.claims);
     assert!(all.calls.crashes > seeds / 4 && all.calls.from_page > seeds / 20 && all.calls.stale > seeds / 20, "{:?}", all.calls);
+    assert!(all.archived > seeds / 20, "only {} were archived", all.archived);
     assert!(all.with_segments > seeds / 10, "only {} runs had segments", all.with_segments);
     if seeds >= SEEDS {
         let uncut: Vec<_> = STEPS.iter().filter(|step| !all.cut.contains(*step)).collect();

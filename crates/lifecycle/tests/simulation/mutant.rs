@@ -63,6 +63,10 @@ pub enum Mutant {
     DeletesWithoutTombstone,
     /// Who collects what belongs to no session asks which there are, and lists the store afterwards.
     AsksBeforeListing,
+    /// Who collects does not look for the mark of the archive once more.
+    ForgetsTheMark,
+    /// A session leaves for the archive before it is marked.
+    LeavesUnmarked,
     /// A session that is being deleted counts as gone.
     TakesDeletingForGone,
     /// What other clusters store is collected.
@@ -89,7 +93,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 43] = [
         Self::AcksBeforeCommit,
         Self::AcksUnknownOutcomes,
         Self::AcksAsZombie,
@@ -120,6 +124,8 @@ impl Mutant {
         Self::TombstoneRemovedFirst,
         Self::DeletesWithoutTombstone,
         Self::AsksBeforeListing,
+        Self::ForgetsTheMark,
+        Self::LeavesUnmarked,
         Self::TakesDeletingForGone,
         Self::IgnoresOtherClusters,
         Self::JudgesBeforeListing,

@@ -32,6 +32,8 @@ pub fn another() -> SessionKey {
 pub enum Existence {
     NotYet,
     Live,
+    /// It is in the archive: nobody knows its uid.
+    Archived,
     Deleting,
     Gone,
 }
@@ -101,6 +103,8 @@ pub struct Outside {
     pub cut: std::collections::BTreeSet<&'static str>,
     /// What the API server knows of the session.
     pub exists: Existence,
+    /// Whether it has been in the archive: then no object has its uid any more.
+    pub archived: bool,
     /// Objects of sessions that are gone, which were collected.
     pub collected: u64,
     /// The newest version that a process has told of.
@@ -122,6 +126,7 @@ impl Outside {
             mutant,
             cut: std::collections::BTreeSet::new(),
             exists: Existence::NotYet,
+            archived: false,
             collected: 0,
             reported: None,
             puts: 0,

@@ -61,6 +61,8 @@ pub struct Summary {
     pub litter: bool,
     /// Objects of it that were collected.
     pub collected: u64,
+    /// Whether it was in the archive.
+    pub archived: bool,
     /// Claims that were confirmed and withdrawn.
     pub claims: (u64, u64),
     pub calls: Came,
@@ -150,11 +152,19 @@ impl World {
             // There is no such object.
             return Ok(());
         }
+        self.bring_back();
         if let Some(request) = self.out.client.sends(&mut self.out.random) {
             let gateway = self.out.random.below(GATEWAYS);
             self.route(gateway, request)?;
         }
         Ok(())
+    }
+
+    /// A gateway makes its object again, if it is in the archive.
+    fn bring_back(&mut self) {
+        if self.out.exists == Existence::Archived {
+            self.out.exists = Existence::Live;
+        }
     }
 
     fn route(&mut self, gateway: usize, request: Request) -> Result<(), Violation> {
@@ -306,6 +316,7 @@ impl World {
         self.gateways[0] = self.status;
         let before = self.out.checks.acked();
         self.out.client = crate::outside::Client::after(&self.out.client);
+        self.bring_back();
         self.ask_until_acked(before)?;
         self.settle()?;
         self.settle_calls()?;
@@ -381,6 +392,7 @@ impl World {
             erased: self.out.checks.is_erased(),
             litter: self.out.checks.left_litter(),
             collected: self.out.collected,
+            archived: self.out.archived,
             claims: self.claims,
             calls: self.out.brokers.came,
             cut: self.out.cut,
