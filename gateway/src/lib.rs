@@ -271,7 +271,8 @@ impl Gateway {
     ) -> impl Future<Output = ()> + Send + use<> {
         let router = &self.router;
         let (tally, quotas, directory) = (router.tally().clone(), router.quotas().clone(), Arc::clone(router.directory()));
-        tally::server::serve(tally::server::App { tally, quotas, directory, clock: router.clock() }, tls, listener, shutdown)
+        let app = tally::server::App { tally, quotas, directory, clock: router.clock(), others: Default::default() };
+        tally::server::serve(app, tls, listener, shutdown)
     }
 
     /// Serves the HTTP API and does the wakes that nobody asked for, until `shutdown`; then requests under way have [`DRAIN_TIMEOUT`].

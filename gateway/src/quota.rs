@@ -1,13 +1,10 @@
 //! What the KernelQuotas of a namespace leave to use.
 //!
 //! Sessions and stored bytes are counted from the directory, the rest from what the processes tell (`usage`), which is looked at again after a moment, and
-//! before each cell once nine tenths are used: then a limit is overrun by cells that run at the same time, and by no other. Cells of a second are counted by
-//! one gateway for all ([`crate::tally`]), what is being made by each for itself.
+//! before each cell once nine tenths are used: then a limit is overrun by cells that run at the same time, and by no other. Cells of a second, and what is
+//! being made, are counted by one gateway for all ([`crate::tally`]).
 
-use std::{
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use dormouse_control::session::is_live;
 use dormouse_crds::quota::KernelQuotaSpec;
@@ -18,8 +15,9 @@ use tokio::time::Instant;
 
 use crate::{
     directory::Key,
-    quotas::{Making, Measured, NamespaceUse},
+    quotas::{Measured, NamespaceUse, sessions},
     router::Router,
+    tally::Making,
     usage,
 };
 
@@ -34,26 +32,10 @@ const MICROS_PER_SECOND: u64 = 1_000_000;
 const MS_PER_HOUR: i64 = 60 * 60 * 1000;
 
 /// Whether this session may be made. It counts while the answer is kept: until the directory has it, or it is not made.
-pub(crate) fn admit_session(router: &Router, key: &Key) -> Result<Making, ApiError> {
-    let Some(limit) = router.directory().limits(&key.namespace).sessions else { return Ok(Making { of: None, name: String::new() }) };
-    let known = router.quotas().of(&key.namespace);
-    let mut making = known.making.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_counted = |name: &&String| {
-        let there = router.directory().get(&Key::new(key.namespace.clone(), name.as_str()));
-        there.is_some_and(|record| !record.deleting)
-    };
-    let unseen = making.iter().filter(|name| !is_counted(name)).count() as u64;
-    let used = sessions(router, &key.namespace).saturating_add(unseen);
-    if used >= limit {
-        return Err(exceeded("sessions", used, limit, "delete sessions that nobody needs", None));
-    }
-    // Of two that are made under one name one is refused by the directory.
-    let of = making.insert(key.name.clone()).then(|| Arc::clone(&known));
-    Ok(Making { of, name: key.name.clone() })
-}
-
-fn sessions(router: &Router, namespace: &str) -> u64 {
-    router.directory().list(Some(namespace)).iter().filter(|record| !record.deleting).count() as u64
+pub(crate) async fn admit_session(router: &Router, key: &Key) -> Result<Making, ApiError> {
+    let Some(limit) = router.directory().limits(&key.namespace).sessions else { return Ok(Making::Unlimited) };
+    let made = router.tally().make(key, limit, router.quotas(), &**router.directory(), router.clock()).await;
+    made.map_err(|used| exceeded("sessions", used, limit, "delete sessions that nobody needs", None))
 }
 
 /// Whether a cell may begin.
@@ -135,7 +117,7 @@ async fn measure(known: &NamespaceUse, router: &Router, namespace: &str, limits:
     }
     let since = Instant::now();
     let now = router.clock().now();
-    let mut used = KernelQuotaSpec { sessions: Some(sessions(router, namespace)), ..KernelQuotaSpec::default() };
+    let mut used = KernelQuotaSpec { sessions: Some(sessions(&**router.directory(), namespace)), ..KernelQuotaSpec::default() };
     let records = router.directory().list(Some(namespace));
     let stored = records.iter().filter_map(|record| record.status.snapshot.as_ref()).map(|snapshot| snapshot.bytes);
     used.stored_bytes = Some(stored.fold(0, u64::saturating_add));

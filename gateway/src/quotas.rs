@@ -8,6 +8,8 @@ use std::{
 use dormouse_crds::quota::KernelQuotaSpec;
 use tokio::time::Instant;
 
+use crate::directory::{Directory, Key};
+
 pub(crate) const MS_PER_SECOND: i64 = 1_000;
 
 /// What is known of namespaces with quotas. Clones share it.
@@ -33,14 +35,14 @@ pub(crate) struct Measured {
     pub(crate) used: KernelQuotaSpec,
 }
 
-/// A session that counts while it is made.
+/// A session that counts while this is kept.
 #[derive(Debug)]
-pub(crate) struct Making {
-    pub(crate) of: Option<Arc<NamespaceUse>>,
-    pub(crate) name: String,
+pub(crate) struct Held {
+    of: Option<Arc<NamespaceUse>>,
+    name: String,
 }
 
-impl Drop for Making {
+impl Drop for Held {
     fn drop(&mut self) {
         if let Some(of) = &self.of {
             of.making.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
@@ -53,6 +55,32 @@ impl Quotas {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.entry(namespace.to_owned()).or_default())
     }
+
+    /// Counts a session that is made now. It counts while the answer is kept: until the directory has it, or it is not made.
+    ///
+    /// # Errors
+    /// So many there are, and no more are allowed.
+    pub(crate) fn make(&self, directory: &dyn Directory, key: &Key, limit: u64) -> Result<Held, u64> {
+        let known = self.of(&key.namespace);
+        let mut making = known.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_counted = |name: &&String| {
+            let there = directory.get(&Key::new(key.namespace.clone(), name.as_str()));
+            there.is_some_and(|record| !record.deleting)
+        };
+        let unseen = making.iter().filter(|name| !is_counted(name)).count() as u64;
+        let used = sessions(directory, &key.namespace).saturating_add(unseen);
+        if used >= limit {
+            return Err(used);
+        }
+        // Of two that are made under one name one is refused by the directory.
+        let of = making.insert(key.name.clone()).then(|| Arc::clone(&known));
+        Ok(Held { of, name: key.name.clone() })
+    }
+}
+
+/// How many sessions a namespace has, without those that are being deleted.
+pub(crate) fn sessions(directory: &dyn Directory, namespace: &str) -> u64 {
+    directory.list(Some(namespace)).iter().filter(|record| !record.deleting).count() as u64
 }
 
 impl NamespaceUse {

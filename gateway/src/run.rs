@@ -64,8 +64,8 @@ pub struct Args {
     /// The Service of the gateways, in the namespace of their certificates: they share what nobody asked for, such as timers. Without it each tries all.
     #[arg(long, env = "DORMOUSE_SERVICE", value_name = "SERVICE", requires = "pod_name")]
     pub service: Option<String>,
-    /// Address at which the gateways of --service answer each other, with the same port for all of them: one counts for all what KernelQuotas limit by the
-    /// second. Without it each counts for itself.
+    /// Address at which the gateways of --service answer each other, with the same port for all of them: one counts for all what KernelQuotas limit exactly.
+    /// Without it each counts for itself.
     #[arg(long, env = "DORMOUSE_PEERS_LISTEN", value_name = "ADDRESS", requires = "service")]
     pub peers_listen: Option<SocketAddr>,
     /// Namespace of the gateway's own, where API keys are kept; without it there are none.

@@ -65,7 +65,7 @@ pub async fn create(router: &Router, namespace: &str, body: CreateSession, exist
     let mut tries = 0;
     loop {
         let key = Key::new(namespace, body.name.clone().unwrap_or_else(generated_name));
-        let making = match quota::admit_session(router, &key) {
+        let making = match quota::admit_session(router, &key).await {
             Ok(making) => Some(making),
             // One that exists is answered, or refused for that.
             Err(_) if named && router.directory().get(&key).is_some() => None,
@@ -74,7 +74,11 @@ pub async fn create(router: &Router, namespace: &str, body: CreateSession, exist
         let new = NewSession { key: key.clone(), labels: body.labels.clone(), spec: body.spec.clone() };
         tries += 1;
         let made = router.directory().create(new).await;
-        drop(making);
+        if let (Some(making), Err(error)) = (making, &made)
+            && !matches!(error, DirectoryError::AlreadyExists | DirectoryError::Unavailable(_))
+        {
+            making.failed();
+        }
         match made {
             Ok(record) => return Ok(Created::New(shown(router, &record).await?)),
             Err(DirectoryError::AlreadyExists) if !named && tries < NAME_TRIES_MAX => {}
