@@ -103,12 +103,14 @@ impl Instance {
             others_before(part).await;
             let base = self.engine.base();
             let (memory, _) = self.memory.data_mut(&mut self.store).as_chunks_mut();
-            for (number, page) in pages {
-                if let Some(to) = memory.get_mut(**number as usize) {
-                    base.apply(**number as usize, page, to);
-                    self.tracker.restored(base, **number, to);
+            self.writes.note(|| {
+                for (number, page) in pages {
+                    if let Some(to) = memory.get_mut(**number as usize) {
+                        base.apply(**number as usize, page, to);
+                        self.tracker.restored(base, **number, to);
+                    }
                 }
-            }
+            });
         }
         self.store.data_mut().state = state;
     }
@@ -126,7 +128,7 @@ impl Instance {
         let (reseed, heap, pending) = self.begin(budget, input)?;
         self.store.data_mut().begin_cell(&cell.filename);
         let args = (name_bytes, code_bytes, i32::from(cell.is_async), reseed, heap, pending);
-        let used = self.eval.call_async(&mut self.store, args).await;
+        let used = self.writes.watch(self.eval.call_async(&mut self.store, args)).await;
         self.end(used)
     }
 
@@ -143,7 +145,7 @@ impl Instance {
         let bytes = size(input.len());
         let (reseed, heap, pending) = self.begin(budget, input)?;
         #[expect(clippy::cast_precision_loss, reason = "ids count operations of one session, far below 2^53")]
-        let used = self.deliver.call_async(&mut self.store, (op as f64, status, bytes, reseed, heap, pending)).await;
+        let used = self.writes.watch(self.deliver.call_async(&mut self.store, (op as f64, status, bytes, reseed, heap, pending))).await;
         self.end(used)
     }
 
@@ -155,7 +157,7 @@ impl Instance {
         let input = serde_json::to_vec(request).map_err(|error| EngineError::Protocol(error.to_string()))?;
         let bytes = size(input.len());
         let (reseed, heap, pending) = self.begin(budget, input)?;
-        let used = self.deliver.call_async(&mut self.store, (NO_OPERATION, SERVE, bytes, reseed, heap, pending)).await;
+        let used = self.writes.watch(self.deliver.call_async(&mut self.store, (NO_OPERATION, SERVE, bytes, reseed, heap, pending))).await;
         self.end(used)
     }
 
@@ -166,7 +168,7 @@ impl Instance {
     /// Any error poisons the instance: discard it.
     pub async fn abandon(&mut self, code: EngineErrorCode, budget: &Budget) -> Result<Turn, EngineError> {
         let (reseed, heap, pending) = self.begin(budget, Vec::new())?;
-        let used = self.abandon.call_async(&mut self.store, (reseed, heap, pending)).await;
+        let used = self.writes.watch(self.abandon.call_async(&mut self.store, (reseed, heap, pending))).await;
         let mut turn = self.end(used)?;
         if let Some(cell) = &mut turn.cell {
             message::stopped(cell, code);
@@ -296,7 +298,7 @@ impl Instance {
     fn clear_stack(&mut self) {
         let top = self.stack_bytes();
         if let Some(stack) = self.memory.data_mut(&mut self.store).get_mut(..top) {
-            clear_down(stack);
+            self.writes.note(|| clear_down(stack));
         }
     }
 

@@ -39,3 +39,13 @@ impl System {
         match *self {}
     }
 }
+
+/// There is nothing that faults could tell of.
+pub(crate) fn counts_faults() -> bool {
+    false
+}
+
+/// See [`counts_faults`].
+pub(crate) fn faults() -> u64 {
+    0
+}

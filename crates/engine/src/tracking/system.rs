@@ -112,6 +112,38 @@ const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;
 
+/// Whether the system counts page faults, which not all that are called Linux do: a page that nobody has touched costs one.
+pub(crate) fn counts_faults() -> bool {
+    static COUNTS: LazyLock<bool> = LazyLock::new(|| {
+        let (flags, protection) = (rustix::mm::MapFlags::PRIVATE, rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE);
+        // SAFETY: a new mapping of nothing, at an address that the system chooses.
+        #[expect(unsafe_code, reason = "a page that nobody has touched is a mapping")]
+        let Ok(page) = (unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), PAGE_BYTES, protection, flags) }) else { return false };
+        let before = faults();
+        // SAFETY: the mapping is ours alone, as long as a page, and may be written; it goes here and nowhere else.
+        #[expect(unsafe_code, reason = "the page is touched, and given back")]
+        let gone = unsafe {
+            page.cast::<u8>().write_volatile(1);
+            let touched = faults();
+            rustix::mm::munmap(page, PAGE_BYTES).is_ok() && touched > before
+        };
+        gone
+    });
+    *COUNTS
+}
+
+/// Page faults of the calling thread so far, of which each was met and dealt with.
+pub(crate) fn faults() -> u64 {
+    // SAFETY: all bits zero is a `rusage`, which has numbers only; the call writes to it and keeps nothing.
+    #[expect(unsafe_code, reason = "rustix has no getrusage")]
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    (usage.ru_minflt as u64).wrapping_add(usage.ru_majflt as u64)
+}
+
 impl Guard {
     fn armed(&self) -> Range<usize> {
         self.armed_from.load(Ordering::Acquire)..self.armed_to.load(Ordering::Acquire)

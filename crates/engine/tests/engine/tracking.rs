@@ -136,3 +136,36 @@ async fn memory_that_was_given_back_is_missed_by_nobody() {
         assert_eq!(stored.image(), giving.instance.image().await, "after {code}");
     }
 }
+
+/// A memory too small to be armed: which of its pages are its own is read again only after a fault.
+#[tokio::test(flavor = "multi_thread")]
+async fn deltas_of_a_small_memory_add_up_to_all_of_it_wherever_its_code_has_run() {
+    let mut session = Session::new(real());
+    session.cell("var x = 0, kept = []").await;
+    let mut stored = Stored::of(&mut session).await;
+    for round in 0..60 {
+        let code = match round % 6 {
+            // Pages that were never written; in slices, which may be on several threads.
+            1 => format!("kept.push(new Uint8Array(20000).fill({round})); for (let i = 0; i < 300000; i++) x += i % 3; x"),
+            3 => "function f(n) { return n ? f(n - 1) + 1 : x++ }; f(150)".to_owned(),
+            5 => "kept.shift(); kept.length".to_owned(),
+            // Those that it has, again.
+            _ => "x++".to_owned(),
+        };
+        let session_of_task = session;
+        session = tokio::spawn(async move {
+            let mut session = session_of_task;
+            session.cell(&code).await;
+            session
+        })
+        .await
+        .unwrap();
+        stored.commit(&mut session).await;
+        assert_eq!(stored.image(), session.instance.image().await, "after {round}");
+        if round % 20 == 19 {
+            session.instance.give_back();
+            let instance = restore(&stored.image(), &real()).await;
+            session = Session { instance, ..session };
+        }
+    }
+}
