@@ -47,6 +47,8 @@ pub struct Instance {
     heap_limit: u64,
     memory_bytes_max: usize,
     tracker: Tracker,
+    /// Pages of the dead stack that are zeros.
+    dead: Range<usize>,
     poisoned: bool,
 }
 
@@ -80,6 +82,7 @@ impl Instance {
             heap_limit,
             memory_bytes_max,
             tracker: Tracker::new(),
+            dead: 0..0,
             poisoned: false,
         })
     }
@@ -195,7 +198,10 @@ impl Instance {
     }
 
     async fn changed(&mut self) -> Vec<(u32, Page)> {
-        let suspects = self.writes.since_commit(self.memory.data_size(&self.store) / PAGE_BYTES);
+        let mut suspects = self.writes.since_commit(self.memory.data_size(&self.store) / PAGE_BYTES);
+        // Zeros they were in every image, too: an instance looks at no more than it has to after each cell.
+        let (dead, base) = (&self.dead, self.engine.base());
+        suspects.retain(|page| !dead.contains(page) || !base.begins_with_zeros(*page) || self.tracker.differed(*page));
         let mut look = Look::default();
         for (part, suspects) in suspects.chunks(PAGES_AT_ONCE).enumerate() {
             others_before(part).await;
@@ -298,7 +304,7 @@ impl Instance {
     fn clear_stack(&mut self) {
         let top = self.stack_bytes();
         if let Some(stack) = self.memory.data_mut(&mut self.store).get_mut(..top) {
-            self.writes.note(|| clear_down(stack));
+            self.dead = self.writes.note(|| clear_down(stack));
         }
     }
 
@@ -355,20 +361,23 @@ fn runs(numbers: &[usize]) -> Vec<Range<usize>> {
     runs
 }
 
-/// Zeroes what a turn has left on its dead stack, from the top down to the first run of untouched pages.
-fn clear_down(stack: &mut [u8]) {
-    let mut untouched = 0;
+/// Zeroes what a turn has left on its dead stack, from the top down to the first run of untouched pages. Answers which pages are zeros now.
+fn clear_down(stack: &mut [u8]) -> Range<usize> {
+    let (all, mut cleared, mut untouched) = (stack.len() / PAGE_BYTES, 0, 0);
     for page in stack.rchunks_mut(PAGE_BYTES) {
         if page == ZERO {
             untouched += 1;
             if untouched == UNTOUCHED_PAGES {
-                return;
+                break;
             }
         } else {
             untouched = 0;
             page.fill(0);
         }
+        cleared += 1;
     }
+    // Of a stack that ends inside a page, the chunks are no pages.
+    if stack.len().is_multiple_of(PAGE_BYTES) { all - cleared..all } else { 0..0 }
 }
 
 /// The guest's status number and the JSON that goes with it.

@@ -17,20 +17,31 @@ const AS_BASE: u128 = 0;
 
 /// The memory of an instance that has run nothing.
 #[derive(Clone)]
-pub(crate) struct Base(Arc<[[u8; PAGE_BYTES]]>);
+pub(crate) struct Base {
+    pages: Arc<[[u8; PAGE_BYTES]]>,
+    /// How many pages of zeros it begins with.
+    zeros: usize,
+}
 
 impl Base {
     pub(crate) fn new(memory: &[u8]) -> Self {
-        Self(memory.as_chunks().0.into())
+        let pages: Arc<[[u8; PAGE_BYTES]]> = memory.as_chunks().0.into();
+        let zeros = pages.iter().take_while(|page| **page == ZERO).count();
+        Self { pages, zeros }
     }
 
     /// Pages of the base memory.
     pub(crate) fn pages(&self) -> usize {
-        self.0.len()
+        self.pages.len()
+    }
+
+    /// Whether it has zeros up to the end of this page.
+    pub(crate) fn begins_with_zeros(&self, number: usize) -> bool {
+        number < self.zeros
     }
 
     fn page(&self, number: usize) -> &[u8; PAGE_BYTES] {
-        self.0.get(number).unwrap_or(&ZERO)
+        self.pages.get(number).unwrap_or(&ZERO)
     }
 
     /// The difference of a page to the base; `None` when there is none.
@@ -94,6 +105,11 @@ impl Tracker {
         self.committed.len()
     }
 
+    /// Whether a page differed from the base at the last commit.
+    pub(crate) fn differed(&self, number: usize) -> bool {
+        u32::try_from(number).is_ok_and(|number| self.committed.contains_key(&number))
+    }
+
     /// Finds the differences to the base of those `pages` that are not as at the last commit.
     pub(crate) fn look(&self, look: &mut Look, base: &Base, memory: &[u8], pages: &[usize]) {
         let (memory, _) = memory.as_chunks();
@@ -123,8 +139,7 @@ impl Tracker {
     /// Those `pages` that are as the base, and were at the last commit.
     pub(crate) fn unused(&self, base: &Base, memory: &[u8], pages: impl Iterator<Item = usize>) -> Vec<usize> {
         let (memory, _) = memory.as_chunks();
-        let committed = |number: usize| u32::try_from(number).is_ok_and(|number| self.committed.contains_key(&number));
-        pages.filter(|number| !committed(*number) && memory.get(*number).is_some_and(|page| page == base.page(*number))).collect()
+        pages.filter(|number| !self.differed(*number) && memory.get(*number).is_some_and(|page| page == base.page(*number))).collect()
     }
 
     /// What the last look saw is committed.
