@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::Name;
-use dormouse_store::{Condition, ETag, PutError, StoreError};
+use dormouse_store::{Condition, ETag, ListFrom, PutError, StoreError};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::BrokerStore;
@@ -82,7 +82,7 @@ impl BrokerStore {
     pub(crate) async fn names(&self, prefix: &str, max: usize) -> Result<Vec<String>, DocumentError> {
         let (mut names, mut next) = (Vec::new(), None);
         loop {
-            let page = again(|| self.store.list_page(prefix, next.as_deref())).await?;
+            let page = again(|| self.store.list_page(prefix, ListFrom::next(next.as_deref()))).await?;
             names.extend(page.keys.iter().filter_map(|key| key.strip_prefix(prefix)).map(str::to_owned));
             next = page.next;
             // A store that answers in parts does so in order.

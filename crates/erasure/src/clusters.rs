@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dormouse_lifecycle::{clusters::Clusters, keys, orphans::Listed};
-use dormouse_store::{Condition, ETag, KeyPage, Object, PutError, SnapshotStore, StoreError};
+use dormouse_store::{Condition, ETag, KeyPage, ListFrom, Object, PutError, SnapshotStore, StoreError};
 use tokio::sync::OnceCell;
 
 /// Attempts to write a name while others write theirs.
@@ -70,7 +70,7 @@ impl TenantPrefix {
             for prefix in keys::shared(&self.store_prefix, &self.tenant) {
                 loop {
                     // What is deleted is in no later page.
-                    let page = store.list_page(&prefix, None).await?;
+                    let page = store.list_page(&prefix, ListFrom::Start).await?;
                     if page.keys.is_empty() {
                         break;
                     }
@@ -93,7 +93,7 @@ impl TenantPrefix {
     async fn is_empty(&self, store: &dyn SnapshotStore) -> Result<bool, StoreError> {
         let (prefix, mut next) = (keys::tenant_prefix(&self.store_prefix, &self.tenant), None);
         loop {
-            let page = store.list_page(&prefix, next.as_deref()).await?;
+            let page = store.list_page(&prefix, ListFrom::next(next.as_deref())).await?;
             if !Listed::of(&self.store_prefix, &page.keys).is_empty() {
                 return Ok(false);
             }
@@ -169,8 +169,12 @@ impl SnapshotStore for Joined {
         self.inner.list(prefix).await
     }
 
-    async fn list_page(&self, prefix: &str, next: Option<&str>) -> Result<KeyPage, StoreError> {
-        self.inner.list_page(prefix, next).await
+    async fn list_page(&self, prefix: &str, from: ListFrom<'_>) -> Result<KeyPage, StoreError> {
+        self.inner.list_page(prefix, from).await
+    }
+
+    async fn list_after(&self, prefix: &str, after: &str, keys_max: u16) -> Result<Vec<String>, StoreError> {
+        self.inner.list_after(prefix, after, keys_max).await
     }
 }
 

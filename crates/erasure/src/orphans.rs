@@ -8,7 +8,7 @@ use dormouse_lifecycle::{
     keys,
     orphans::{Age, Leftovers, Listed, MESSAGES_KEPT_DAYS, Orphan, USAGE_KEPT_DAYS},
 };
-use dormouse_store::{SnapshotStore, StoreError};
+use dormouse_store::{ListFrom, SnapshotStore, StoreError};
 use futures::{StreamExt as _, TryStreamExt as _};
 
 use crate::{EraseError, clusters::TenantPrefix, erase, remove_keys};
@@ -124,12 +124,17 @@ where
     Ok(swept)
 }
 
-/// What is stored. Of the keys, which may be millions, only one part of the listing is held at a time.
+/// What is stored. Of the keys, which may be millions, only one part of the listing is held at a time. What is left of somebody else's tenant with which a part
+/// ends is not listed.
 async fn list(store: &dyn SnapshotStore, scope: Scope<'_>) -> Result<(Listed, Leftovers), StoreError> {
-    let (prefix, age, mut next) = (scope.prefix(), scope.age(), None);
+    let (prefix, age) = (scope.prefix(), scope.age());
     let (mut listed, mut leftovers) = (Listed::default(), Leftovers::default());
+    let (mut next, mut past) = (None, None);
     loop {
-        let mut page = store.list_page(&prefix, next.as_deref()).await?;
+        let from = past.as_deref().map_or(ListFrom::next(next.as_deref()), ListFrom::After);
+        let mut page = store.list_page(&prefix, from).await?;
+        let last = page.keys.last().and_then(|key| keys::tenant_of(scope.store_prefix, key));
+        past = last.filter(|tenant| !(scope.is_ours)(tenant)).map(|tenant| keys::past_tenant(scope.store_prefix, tenant));
         page.keys.retain(|key| keys::tenant_of(scope.store_prefix, key).is_some_and(scope.is_ours));
         listed.add(scope.store_prefix, &page.keys);
         leftovers.add(scope.store_prefix, &page.keys, &age);

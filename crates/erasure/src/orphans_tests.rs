@@ -1,5 +1,7 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use bytes::Bytes;
-use dormouse_store::{Condition, ETag, KeyPage, Memory, Object, PutError};
+use dormouse_store::{Condition, ETag, KeyPage, ListFrom, Memory, Object, PutError};
 
 use super::*;
 
@@ -162,8 +164,9 @@ async fn a_sweep_may_be_a_task_of_its_own() {
     assert_eq!(left(&store).await, 0);
 }
 
-/// A store that lists everything of a tenant, or of all, in parts only.
-struct Paged(Memory);
+/// A store that lists everything of a tenant, or of all, in parts only; and how many it was asked for.
+#[derive(Default)]
+struct Paged(Memory, AtomicUsize);
 
 #[async_trait::async_trait]
 impl SnapshotStore for Paged {
@@ -185,10 +188,15 @@ impl SnapshotStore for Paged {
         self.0.list(prefix).await
     }
 
-    async fn list_page(&self, prefix: &str, next: Option<&str>) -> Result<KeyPage, StoreError> {
+    async fn list_page(&self, prefix: &str, from: ListFrom<'_>) -> Result<KeyPage, StoreError> {
+        self.1.fetch_add(1, Ordering::SeqCst);
         let mut keys = self.0.list(prefix).await?;
         keys.sort_unstable();
-        let mut rest = keys.into_iter().filter(|key| next.is_none_or(|next| key.as_str() > next));
+        let after = match from {
+            ListFrom::Start => "",
+            ListFrom::Next(key) | ListFrom::After(key) => key,
+        };
+        let mut rest = keys.into_iter().filter(|key| key.as_str() > after);
         let keys: Vec<String> = rest.by_ref().take(2).collect();
         let next = rest.next().and(keys.last().cloned());
         Ok(KeyPage { keys, next })
@@ -197,7 +205,7 @@ impl SnapshotStore for Paged {
 
 #[tokio::test]
 async fn what_is_stored_is_looked_at_in_parts_and_a_session_may_lie_in_several() {
-    let store = Paged(Memory::new());
+    let store = Paged::default();
     litter(&store.0).await;
     team().join(&store, "a").await.unwrap();
     let unswept = sweep(&store, scope(None), "a", async || Ok(known(&[LIVE]))).await.unwrap().left;
@@ -211,6 +219,30 @@ async fn what_is_stored_is_looked_at_in_parts_and_a_session_may_lie_in_several()
     let swept = sweep(&store, scope(None), "a", async || Ok(known(&[LIVE]))).await.unwrap();
     assert_eq!(swept, Swept { sessions: 1, objects: 3, ..Swept::default() });
     assert_eq!(self::left(&store.0).await, 0);
+}
+
+#[tokio::test]
+async fn of_anothers_tenant_no_more_is_listed_than_a_part_and_nobody_behind_it_is_missed() {
+    let store = Paged::default();
+    // The last but one begins as the one before it, and comes before that.
+    let tenants = ["a", "big", "big-2", "ours", "z"];
+    for tenant in tenants {
+        TenantPrefix { tenant: tenant.to_owned(), ..team() }.join(&store, "a").await.unwrap();
+        put(&store.0, &key(tenant, GONE).head()).await;
+    }
+    for number in 0..100 {
+        put(&store.0, &key("big", LIVE).segment(1, number, "ab")).await;
+    }
+    let is_ours = |tenant: &str| tenant != "big" && tenant != "z";
+    let scope = Scope { is_ours: &is_ours, ..scope(None) };
+    store.1.store(0, Ordering::SeqCst);
+    let swept = sweep(&store, scope, "a", async || Ok(Known::default())).await.unwrap();
+    assert_eq!((swept.sessions, swept.objects), (3, 3));
+    let parts = store.1.load(Ordering::SeqCst);
+    assert!(parts <= 7, "{parts} parts of two keys");
+    for tenant in tenants {
+        assert_eq!(store.0.get(&key(tenant, GONE).head()).await.unwrap().is_none(), is_ours(tenant), "{tenant}");
+    }
 }
 
 #[tokio::test]

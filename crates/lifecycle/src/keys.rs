@@ -302,6 +302,13 @@ pub fn tenant_prefix(store_prefix: &str, tenant: &str) -> String {
     format!("{store_prefix}t/{tenant}/")
 }
 
+/// Comes after every key of a tenant, and before those of the next, in the order of their bytes.
+#[must_use]
+pub fn past_tenant(store_prefix: &str, tenant: &str) -> String {
+    // What follows `/`.
+    format!("{store_prefix}t/{tenant}0")
+}
+
 /// Prefix of every key of every tenant, with the trailing `/`.
 #[must_use]
 pub fn tenants_prefix(store_prefix: &str) -> String {

@@ -106,10 +106,14 @@ pub trait SnapshotStore: Send + Sync {
     /// Every key that begins with `prefix`, in no particular order: for what is bounded, such as one session.
     async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError>;
 
-    /// The same in parts, for what is not: the first, or the one that `next` of the last names. What is written meanwhile may be in none.
-    async fn list_page(&self, prefix: &str, next: Option<&str>) -> Result<KeyPage, StoreError> {
-        debug_assert!(next.is_none(), "a store that answers in one part names no next one");
-        Ok(KeyPage { keys: self.list(prefix).await?, next: None })
+    /// The same in parts, for what is not. What is written meanwhile may be in none.
+    async fn list_page(&self, prefix: &str, from: ListFrom<'_>) -> Result<KeyPage, StoreError> {
+        // A store that answers in one part names no next one.
+        let mut keys = self.list(prefix).await?;
+        if let ListFrom::After(after) = from {
+            keys.retain(|key| key.as_str() > after);
+        }
+        Ok(KeyPage { keys, next: None })
     }
 
     /// The first of the keys that begin with `prefix` and come after `after`, in the order of their bytes: `keys_max` at most, which is at most 1,000.
@@ -120,6 +124,26 @@ pub trait SnapshotStore: Send + Sync {
         keys.sort_unstable();
         keys.truncate(keys_max.into());
         Ok(keys)
+    }
+}
+
+/// Where a part of a listing begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ListFrom<'a> {
+    /// At the beginning.
+    #[default]
+    Start,
+    /// Where another has ended: its [`KeyPage::next`].
+    Next(&'a str),
+    /// Behind this key, in the order of their bytes.
+    After(&'a str),
+}
+
+impl<'a> ListFrom<'a> {
+    /// At the beginning, or where another part has ended.
+    #[must_use]
+    pub fn next(next: Option<&'a str>) -> Self {
+        next.map_or(Self::Start, Self::Next)
     }
 }
 

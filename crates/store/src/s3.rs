@@ -21,7 +21,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use crate::{
-    Condition, ETag, KeyPage, OBJECT_BYTES_MAX, Object, PutError, SnapshotStore, StoreError,
+    Condition, ETag, KeyPage, ListFrom, OBJECT_BYTES_MAX, Object, PutError, SnapshotStore, StoreError,
     credentials::{CredentialSource, Provider},
     held::Held,
     resolver::Resolver,
@@ -252,10 +252,14 @@ impl SnapshotStore for S3 {
         Ok(keys)
     }
 
-    async fn list_page(&self, prefix: &str, next: Option<&str>) -> Result<KeyPage, StoreError> {
+    async fn list_page(&self, prefix: &str, from: ListFrom<'_>) -> Result<KeyPage, StoreError> {
         let request = self.client.list_objects_v2().bucket(&self.place.bucket).prefix(prefix);
-        let page = request.set_continuation_token(next.map(str::to_owned)).send().await;
-        let page = page.map_err(|error| self.place.classify("list", &error))?;
+        let request = match from {
+            ListFrom::Start => request,
+            ListFrom::Next(token) => request.continuation_token(token),
+            ListFrom::After(key) => request.start_after(key),
+        };
+        let page = request.send().await.map_err(|error| self.place.classify("list", &error))?;
         let keys = page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key).collect();
         Ok(KeyPage { keys, next: page.next_continuation_token })
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dormouse_store::{
-    Condition, CredentialSource, Credentials, PutError, S3, S3Options, SnapshotStore, StoreError,
+    Condition, CredentialSource, Credentials, ListFrom, PutError, S3, S3Options, SnapshotStore, StoreError,
     probe::{StoreUnsafe, conditional_writes},
     rights::{Rights, policy},
     s3::{PART_BYTES, PARTS_FROM_BYTES},
@@ -45,6 +45,27 @@ async fn conditional_puts_tell_refused_from_done() {
         store.delete(&key).await.unwrap();
     }
     assert!(store.list("").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_listing_goes_on_where_a_part_has_ended_or_behind_a_key() {
+    let minio = Minio::start().await.unwrap();
+    let store = minio.create_bucket("sessions").await.unwrap();
+    let keys: Vec<String> = (0..1_200).map(|number| format!("t/team/{number:04}")).collect();
+    for some in keys.chunks(100) {
+        let puts = some.iter().map(|key| store.put(key, text(""), Condition::None));
+        assert!(futures::future::join_all(puts).await.iter().all(Result::is_ok));
+    }
+    store.put("t/team-2/x", text(""), Condition::None).await.unwrap();
+    let first = store.list_page("t/", ListFrom::Start).await.unwrap();
+    // What names a tenant may come before `/`.
+    assert_eq!((first.keys.len(), first.keys[0].as_str()), (1_000, "t/team-2/x"));
+    let rest = store.list_page("t/", ListFrom::Next(&first.next.unwrap())).await.unwrap();
+    assert_eq!((rest.keys.as_slice(), rest.next), (&keys[999..], None));
+    let behind = store.list_page("t/", ListFrom::After("t/team/0499")).await.unwrap();
+    assert_eq!((behind.keys.as_slice(), behind.next), (&keys[500..], None));
+    store.put("t/team0/x", text(""), Condition::None).await.unwrap();
+    assert_eq!(store.list_page("t/", ListFrom::After("t/team0")).await.unwrap().keys, ["t/team0/x"]);
 }
 
 #[tokio::test]
