@@ -50,7 +50,7 @@ pub struct Peers {
 /// Which gateway is the first for something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum First {
-    /// This one, since then if that is a moment ago.
+    /// This one; since then, if it remembers another.
     Me(Option<Instant>),
     /// Another: its name and address.
     Other(String, IpAddr),
@@ -155,4 +155,37 @@ fn ready(slice: &k8s_openapi::api::discovery::v1::EndpointSlice) -> Vec<(String,
             Some((endpoint.target_ref.as_ref()?.name.clone()?, endpoint.addresses.iter().find_map(|it| it.parse().ok())?))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_becomes_the_first_knows_since_when_and_who_stays_it_does_not_begin_anew() {
+        let names = |names: &[&str]| -> BTreeMap<String, IpAddr> {
+            names.iter().map(|name| ((*name).to_owned(), Ipv4Addr::LOCALHOST.into())).collect()
+        };
+        let all = ["a", "b", "c"];
+        let first = precedence::first("team", all).unwrap();
+        let second = precedence::first("team", all.into_iter().filter(|name| *name != first)).unwrap();
+        let third = all.into_iter().find(|name| ![first, second].contains(name)).unwrap();
+        let (peers, tell) = Peers::new(second);
+        let change = |list: &[&str]| tell.send_if_modified(|members| members.change(names(list)));
+        assert_eq!((peers.first("team"), peers.count()), (First::Me(None), 1), "it is alone");
+        assert!(change(&all) && !change(&all));
+        assert_eq!((peers.first("team"), peers.count()), (First::Other(first.to_owned(), Ipv4Addr::LOCALHOST.into()), 3));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        change(&[second, third]);
+        let since = Instant::now();
+        assert_eq!(peers.first("team"), First::Me(Some(since)));
+        tokio::time::advance(REMEMBERED / 2).await;
+        change(&[second]);
+        assert_eq!(peers.first("team"), First::Me(Some(since)), "the other one has gone before");
+        tokio::time::advance(REMEMBERED).await;
+        change(&[second, third]);
+        assert_eq!(peers.first("team"), First::Me(None), "it was the first for longer than is remembered");
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! It is the one that is the first for the namespace ([`Peers::first`]), by its own clock and its own view of the KernelQuotas; the others ask it
 //! ([`asking`]), about cells one question at a time for all that have come meanwhile. A gateway that has just become the first begins with the next second
-//! of the clock, because the one before it may have counted in this. Who is asked and is not the first by its own view says so, and is asked again once the
-//! lists agree.
+//! of the clock, because the one before it may have counted in this: if all hear within that time who it is, no second has more cells than are allowed.
+//! Who is asked and is not the first by its own view says so, and is asked again once the lists agree.
 //!
 //! Where the first does not answer, each gateway counts for itself; of cells it lets through its part of what is allowed.
 

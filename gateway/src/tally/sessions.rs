@@ -1,7 +1,7 @@
 //! Sessions that are being made: they count before the directory has them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -101,7 +101,13 @@ impl Others {
             Err(used) => return Some(Said { used: Some(used) }),
         };
         let unmade = CancellationToken::new();
-        lock(&self.0).insert(key.clone(), unmade.clone());
+        match lock(&self.0).entry(key.clone()) {
+            // Of two that are made under one name one is refused by the directory: they count once.
+            Entry::Occupied(_) => return Some(Said { used: None }),
+            Entry::Vacant(entry) => {
+                entry.insert(unmade.clone());
+            }
+        }
         let others = self.clone();
         tokio::spawn(async move {
             let made = unmade.run_until_cancelled(seen(&*directory, &key, changes));
