@@ -5,25 +5,29 @@
 //! has to be parsed.
 
 use std::{
-    collections::BTreeMap,
     sync::{PoisonError, RwLock, RwLockReadGuard},
     time::Duration,
 };
 
 use dormouse_control::{condition::rfc3339, rotation::Stage};
-use dormouse_crds::labels::{COMPONENT, MANAGED_BY, MANAGER};
+use dormouse_crds::{
+    broker::ToolBroker,
+    labels::{MANAGED_BY, MANAGER},
+    pool::KernelPool,
+};
 use dormouse_service::{
     ca::{Ca, CertPem},
     tls::{Identity, Incarnation, Process, TlsError, TlsFiles},
 };
 use dormouse_watch::WatchScope;
 use jiff::Timestamp;
-use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
     api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
-    core::PartialObjectMeta,
+    core::{NamespaceResourceScope, PartialObjectMeta},
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -31,20 +35,16 @@ use crate::{
     apply::apply,
     config::CertificateArgs,
     issued::{MADE_FOR, RENEW_AT, good_until, renew_at},
+    leaf::Leaf,
 };
 
 /// The Secret of the authority.
 pub const CA_SECRET: &str = "dormouse-ca";
-/// The Secret of the gateways' certificate.
-pub const GATEWAY_SECRET: &str = "dormouse-gateway-tls";
-/// The Secret of the certificate that clients of the gateways see.
-pub const DOOR_SECRET: &str = "dormouse-gateway-door";
-/// Name of the operator and the gateways in their identities.
+/// Name of the operator in its identity.
 const OPERATOR: &str = "operator";
-const GATEWAY: &str = "gateway";
 /// Annotation of the authority's Secret: whoever writes it, with any value, wants another authority.
 pub const ROTATE: &str = "dormouse.dev/rotate";
-/// Leaves that a list asks for at once.
+/// Objects that a list asks for at once.
 const LIST_PAGE_OBJECTS: u32 = 500;
 const CA_CRT: &str = "ca.crt";
 const CA_KEY: &str = "ca.key";
@@ -102,47 +102,13 @@ impl std::fmt::Debug for Authority {
     }
 }
 
-/// Whose certificate, and where it is kept.
-#[derive(Debug, Clone)]
-pub struct Leaf {
-    /// Namespace of the Secret.
-    pub namespace: String,
-    /// Name of the Secret.
-    pub secret: String,
-    /// DNS names.
-    pub sans: Vec<String>,
-    /// Labels of the Secret.
-    pub labels: BTreeMap<String, String>,
-    /// Whose death is the Secret's.
-    pub owner: Option<OwnerReference>,
-}
-
-impl Leaf {
-    /// The certificate of the kernel pods of a pool: good for any pod of it. `owner` is the KernelPool.
-    #[must_use]
-    pub fn kernel(namespace: &str, pool: &str, labels: BTreeMap<String, String>, owner: Option<OwnerReference>) -> Self {
-        let incarnation = owner.as_ref().map(|pool| Incarnation::undated(&pool.uid));
-        let sans = [Identity::of_pool(namespace, pool)].into_iter().chain(incarnation).collect();
-        Self { namespace: namespace.to_owned(), secret: format!("dormouse-kernel-{pool}-tls"), sans, labels, owner }
-    }
-
-    /// The certificate of a broker.
-    #[must_use]
-    pub fn broker(namespace: &str, name: &str, labels: BTreeMap<String, String>, owner: Option<OwnerReference>) -> Self {
-        let sans = vec![Identity::new(Process::Broker, namespace, name).dns_name()];
-        Self { namespace: namespace.to_owned(), secret: format!("{name}-broker-tls"), sans, labels, owner }
-    }
-
-    /// The certificate that clients of the gateways see.
-    fn door(namespace: &str, names: &[String]) -> Self {
-        Self { secret: DOOR_SECRET.to_owned(), sans: names.to_vec(), ..Self::gateway(namespace) }
-    }
-
-    fn gateway(namespace: &str) -> Self {
-        let labels = [(COMPONENT, GATEWAY), (MANAGED_BY, MANAGER)].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
-        let sans = vec![Identity::new(Process::Gateway, namespace, GATEWAY).dns_name()];
-        Self { namespace: namespace.to_owned(), secret: GATEWAY_SECRET.to_owned(), sans, labels, owner: None }
-    }
+/// A certificate that is there.
+#[derive(Debug, Clone, Copy)]
+pub struct Ensured {
+    /// When it is to be made anew.
+    pub due: Timestamp,
+    /// Whether it was made just now.
+    pub made: bool,
 }
 
 impl Authority {
@@ -237,42 +203,35 @@ impl Authority {
         self.take(&secret)
     }
 
-    /// Makes every certificate anew that is not of this stage, whoever uses it. Answers how many there were.
+    /// Whose certificates there are, as the objects say that need one, and never as the Secrets do: a tenant may write those of its namespace.
     ///
     /// # Errors
-    /// The API server fails. Some may have been made.
-    pub async fn spread(&self) -> Result<usize, CaError> {
-        let mut apis: Vec<Api<Secret>> = self.scope.apis(&self.client);
-        if !self.scope.contains(&self.system_namespace) {
-            apis.push(Api::namespaced(self.client.clone(), &self.system_namespace));
-        }
-        let mut made = 0;
-        for api in apis {
-            made += self.spread_in(&api).await?;
-        }
-        Ok(made)
+    /// The API server fails.
+    pub async fn leaves(&self, door_names: &[String]) -> Result<Vec<Leaf>, CaError> {
+        let mut leaves = vec![Leaf::gateway(&self.system_namespace)];
+        leaves.extend((!door_names.is_empty()).then(|| Leaf::door(&self.system_namespace, door_names)));
+        leaves.extend(self.leaves_of::<KernelPool>(Leaf::kernel).await?);
+        leaves.extend(self.leaves_of::<ToolBroker>(Leaf::broker).await?);
+        Ok(leaves)
     }
 
-    async fn spread_in(&self, api: &Api<Secret>) -> Result<usize, CaError> {
-        let fingerprint = self.fingerprint();
-        let mut params =
-            ListParams::default().labels(&format!("{MANAGED_BY}={MANAGER}")).fields("type=kubernetes.io/tls").limit(LIST_PAGE_OBJECTS);
-        let mut made = 0;
-        loop {
-            let page = api.list_metadata(&params).await?;
-            for leaf in page.items.into_iter().filter_map(|secret| other_leaf(secret, &fingerprint)) {
-                made += 1;
-                match self.ensure(&leaf).await {
-                    // Its namespace is on its way out.
-                    Err(CaError::Kube(kube::Error::Api(status))) if matches!(status.code, 403 | 404) => {}
-                    outcome => drop(outcome?),
+    async fn leaves_of<K>(&self, leaf: fn(&PartialObjectMeta<K>) -> Leaf) -> Result<Vec<Leaf>, CaError>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let mut leaves = Vec::new();
+        for api in self.scope.apis::<K>(&self.client) {
+            let mut params = ListParams::default().limit(LIST_PAGE_OBJECTS);
+            loop {
+                let page = api.list_metadata(&params).await?;
+                leaves.extend(page.items.iter().filter(|object| object.metadata.deletion_timestamp.is_none()).map(leaf));
+                match page.metadata.continue_.filter(|more| !more.is_empty()) {
+                    Some(more) => params = params.continue_token(&more),
+                    None => break,
                 }
             }
-            match page.metadata.continue_.filter(|more| !more.is_empty()) {
-                Some(more) => params = params.continue_token(&more),
-                None => return Ok(made),
-            }
         }
+        Ok(leaves)
     }
 
     /// A client with the operator's identity, and when to make the next.
@@ -301,17 +260,25 @@ impl Authority {
     /// # Errors
     /// The API server fails, or a name is not a DNS name.
     pub async fn ensure(&self, leaf: &Leaf) -> Result<Timestamp, CaError> {
+        self.ensured(leaf).await.map(|ensured| ensured.due)
+    }
+
+    /// The same, and whether it had to be made.
+    ///
+    /// # Errors
+    /// See [`Self::ensure`].
+    pub async fn ensured(&self, leaf: &Leaf) -> Result<Ensured, CaError> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &leaf.namespace);
         let now = Timestamp::now();
         let made_for = format!("{} {}", self.fingerprint(), leaf.sans.join(" "));
         if let Some(due) = api.get_opt(&leaf.secret).await?.and_then(|secret| still_good(&secret, &made_for, now)) {
-            return Ok(due);
+            return Ok(Ensured { due, made: false });
         }
         let pem = self.issue(&leaf.sans)?;
         let due = renew_at(now, self.lives.certificate());
         apply(&self.client, &secret_of(leaf, &pem, &made_for, due)).await?;
         tracing::info!(namespace = leaf.namespace, secret = leaf.secret, "certificate issued");
-        Ok(due)
+        Ok(Ensured { due, made: true })
     }
 
     fn issue(&self, sans: &[String]) -> Result<CertPem, CaError> {
@@ -343,21 +310,6 @@ fn trust(secret: &Secret, lives: CertificateArgs, now: Timestamp) -> Result<Trus
         stage,
         is_due: due <= now || annotation(ROTATE).is_some(),
         resource_version: secret.metadata.resource_version.clone(),
-    })
-}
-
-/// Whose certificate a Secret holds, if that is of another stage than the one with this fingerprint.
-fn other_leaf(secret: PartialObjectMeta<Secret>, fingerprint: &str) -> Option<Leaf> {
-    let metadata = secret.metadata;
-    let annotations = metadata.annotations?;
-    let mut made_for = annotations.get(MADE_FOR)?.split(' ');
-    let is_other = made_for.next()? != fingerprint;
-    is_other.then_some(Leaf {
-        namespace: metadata.namespace?,
-        secret: metadata.name?,
-        sans: made_for.map(str::to_owned).collect(),
-        labels: metadata.labels.unwrap_or_default(),
-        owner: metadata.owner_references.and_then(|owners| owners.into_iter().next()),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Keeps certificates fresh that no object of a tenant is behind (the gateways' and the operator's own), and lets one authority follow another.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
@@ -20,18 +21,30 @@ const EVERY: Duration = Duration::from_secs(15);
 /// The same while one authority follows another.
 const EVERY_ON_THE_WAY: Duration = Duration::from_secs(1);
 
-/// Everybody's certificate is of the stage with this fingerprint, since then.
-type Held = Option<(String, Instant)>;
+/// Times that one certificate is made anew in one stage before nobody waits for it any more: whoever undoes what is made for it, or lets nobody write it,
+/// would hold up all others.
+const TRIES_MAX: u32 = 3;
+
+/// How far the certificates of a stage have come.
+#[derive(Default)]
+struct Progress {
+    /// Of the stage.
+    fingerprint: String,
+    /// How often each Secret, by namespace and name, was not as it should be.
+    tries: HashMap<(String, String), u32>,
+    /// Since when all are.
+    since: Option<Instant>,
+}
 
 /// Runs until `shutdown`. `own_due` is when the operator's own certificate is to be made anew.
 pub(crate) async fn run(context: Arc<Context>, mut own_due: Timestamp, shutdown: CancellationToken) {
-    let (mut own, mut held) = (context.authority.fingerprint(), None);
+    let (mut own, mut progress) = (context.authority.fingerprint(), Progress::default());
     loop {
         let every = if context.authority.stage().0 == Stage::Settled { EVERY } else { EVERY_ON_THE_WAY };
         if shutdown.run_until_cancelled(tokio::time::sleep(wait_until(own_due, every))).await.is_none() {
             return;
         }
-        if let Err(error) = turn(&context, &mut held).await {
+        if let Err(error) = turn(&context, &mut progress).await {
             tracing::warn!(%error, "certificates");
         }
         let now = context.authority.fingerprint();
@@ -53,7 +66,7 @@ fn renewed(context: &Context) -> Result<Timestamp, CaError> {
     Ok(due)
 }
 
-async fn turn(context: &Context, held: &mut Held) -> Result<(), CaError> {
+async fn turn(context: &Context, progress: &mut Progress) -> Result<(), CaError> {
     let authority = &context.authority;
     authority.refresh().await?;
     // The others follow.
@@ -61,22 +74,21 @@ async fn turn(context: &Context, held: &mut Held) -> Result<(), CaError> {
         return Ok(());
     }
     authority.ensure_gateway(&context.config.door_names).await?;
+    let fingerprint = authority.fingerprint();
+    if progress.fingerprint != fingerprint {
+        *progress = Progress { fingerprint, ..Progress::default() };
+    }
     let (stage, is_due) = authority.stage();
-    if stage == Stage::Settled && !is_due && held.as_ref().is_some_and(|(of, _)| *of == authority.fingerprint()) {
+    let next = |since: Option<Instant>| step(stage, is_due, since.map(|since| since.elapsed()), context.config.certificates.overlap());
+    if progress.since.is_some() && next(progress.since) == Step::Stay {
         return Ok(());
     }
-    if authority.spread().await? > 0 {
-        // Whoever was made anew is looked at once more: a Secret that was made beside this may be of the stage before.
-        *held = None;
+    // Also before each step: a Secret that was made beside the last look may be of the stage before.
+    if !progress.all_made(context).await? {
+        progress.since = None;
         return Ok(());
     }
-    let of = authority.fingerprint();
-    let since = match held.take() {
-        Some((known, since)) if known == of => since,
-        _ => Instant::now(),
-    };
-    *held = Some((of, since));
-    match step(stage, is_due, Some(since.elapsed()), context.config.certificates.overlap()) {
+    match next(Some(*progress.since.get_or_insert_with(Instant::now))) {
         Step::Stay => return Ok(()),
         Step::Announce => authority.announce().await?,
         Step::Switch => authority.switch().await?,
@@ -84,4 +96,36 @@ async fn turn(context: &Context, held: &mut Held) -> Result<(), CaError> {
     }
     tracing::info!(stage = ?authority.stage().0, authority = authority.fingerprint(), "one certificate authority follows another");
     Ok(())
+}
+
+impl Progress {
+    /// Makes every certificate anew that is not of this stage, whoever uses it. Whether there was none that somebody has to wait for.
+    async fn all_made(&mut self, context: &Context) -> Result<bool, CaError> {
+        let mut all = true;
+        for leaf in context.authority.leaves(&context.config.door_names).await? {
+            let refusal = match context.authority.ensured(&leaf).await {
+                Ok(ensured) if !ensured.made => continue,
+                Ok(_) => None,
+                // Its namespace is on its way out, say, or the Secret may not be written.
+                Err(CaError::Kube(kube::Error::Api(status))) if (400..500).contains(&status.code) && status.code != 429 => {
+                    Some(status.message)
+                }
+                Err(CaError::Certificate(error)) => Some(error.to_string()),
+                Err(error) => return Err(error),
+            };
+            let tries = self.tries.entry((leaf.namespace.clone(), leaf.secret.clone())).or_default();
+            *tries += 1;
+            all &= *tries > TRIES_MAX;
+            if refusal.is_some() || *tries > 1 {
+                tracing::warn!(
+                    namespace = leaf.namespace,
+                    secret = leaf.secret,
+                    tries = *tries,
+                    refusal,
+                    "a certificate that does not last"
+                );
+            }
+        }
+        Ok(all)
+    }
 }

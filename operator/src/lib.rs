@@ -24,6 +24,7 @@ pub mod fair;
 pub mod hub;
 pub mod issued;
 pub mod leader;
+pub mod leaf;
 pub mod orphans;
 pub mod owned;
 pub mod peers;

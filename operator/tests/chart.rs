@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use clap::CommandFactory as _;
-use dormouse_operator::{Config, account::ACCOUNT, ca, leader};
+use dormouse_operator::{Config, account::ACCOUNT, leader, leaf};
 
 fn chart(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/dormouse").join(file);
@@ -30,7 +30,7 @@ fn the_chart_sets_only_variables_that_the_operator_reads_and_all_that_it_needs()
 
 #[test]
 fn the_gateway_mounts_the_secret_that_the_operator_makes() {
-    assert!(chart("templates/gateway.yaml").contains(&format!("secretName: {}", ca::GATEWAY_SECRET)));
+    assert!(chart("templates/gateway.yaml").contains(&format!("secretName: {}", leaf::GATEWAY_SECRET)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::support::{Cluster, SYSTEM};
+use crate::support::{Cluster, SYSTEM, apply};
 use axum::{Router, routing::get};
 use dormouse_service::{
     ca::CertPem,
@@ -161,6 +161,34 @@ async fn one_authority_follows_another_and_no_request_fails() {
     let old = TlsFiles::from_pem(&before).unwrap();
     cluster.until("who shows a certificate of the old one is refused", async || asks(old.clone(), pair.address).await.is_err()).await;
     assert!(asking.none_failed().await > 100);
+}
+
+/// A tenant may write Secrets of its namespace: one that says of itself what it was made for, and the one of its pool, that nobody can write any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_tenants_write_into_secrets_is_signed_for_nobody_and_holds_up_no_authority() {
+    let cluster = Cluster::start(&FLAGS).await;
+    cluster.session("a", "");
+    let teams: Api<Secret> = Api::namespaced(cluster.client.clone(), "team");
+    let pools = "dormouse-kernel-default-tls";
+    cluster.until("the pool's certificate", async || teams.get_opt(pools).await.unwrap().is_some()).await;
+    let forged = format!("x gateway.{SYSTEM}.gateway.dormouse.internal");
+    apply(
+        &cluster.server,
+        &format!(
+            "apiVersion: v1\nkind: Secret\ntype: kubernetes.io/tls\nmetadata:\n  name: mine\n  namespace: team\n  labels: \
+             {{app.kubernetes.io/managed-by: dormouse}}\n  annotations: {{dormouse.dev/made-for: \"{forged}\"}}\nstringData: {{tls.crt: mine, tls.key: mine}}\n"
+        ),
+    );
+    cluster.server.kubectl(&["patch", "secret", pools, "-n", "team", "--type=merge", "-p", r#"{"immutable":true}"#]).unwrap();
+
+    cluster.server.kubectl(&["annotate", "secret", "dormouse-ca", "-n", SYSTEM, "dormouse.dev/rotate=now"]).unwrap();
+    let systems: Api<Secret> = Api::namespaced(cluster.client.clone(), SYSTEM);
+    let has = async |key: &str| systems.get("dormouse-ca").await.unwrap().data.unwrap().contains_key(key);
+    cluster.until("another authority signs", async || has("previous.crt").await && !has("next.crt").await).await;
+    cluster.until("the old one is gone", async || !has("previous.crt").await).await;
+    let mine = teams.get("mine").await.unwrap();
+    assert_eq!(mine.data.unwrap()["tls.key"].0, b"mine");
+    assert_eq!(mine.metadata.annotations.unwrap()["dormouse.dev/made-for"], forged);
 }
 
 /// Certificates of a process that follow one another in a year: each lives for a week, and is followed at two thirds of that.

@@ -14,7 +14,7 @@ use dormouse_control::{
 use dormouse_crds::{
     broker::{ToolBroker, ToolBrokerStatus},
     condition::READY,
-    labels::{BROKER, POOL},
+    labels::POOL,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -32,11 +32,12 @@ use kube::{
 
 use crate::{
     apply::{apply_status, latest},
-    ca::{Leaf, wait_until},
+    ca::wait_until,
     context::Context,
     controller::Outcome,
     error::ReconcileError,
-    pool, restricted,
+    leaf::Leaf,
+    pool,
 };
 use validate::{Secrets, ValidBroker, references, validate};
 
@@ -76,8 +77,7 @@ pub async fn reconcile(broker: Arc<ToolBroker>, context: Arc<Context>) -> Outcom
             return Ok(Action::requeue(RESYNC));
         }
     };
-    let labels = restricted::labels("broker", BROKER, &valid.name);
-    let due = context.authority.ensure(&Leaf::broker(&valid.namespace, &valid.name, labels, valid.owner.clone())).await?;
+    let due = context.authority.ensure(&Leaf::broker(&*broker)).await?;
     let deployment = apply_all(&valid, &context).await?;
     write_status(&broker, &context, &health(&deployment), &found).await?;
     let due = found.due.map_or(due, |journal| journal.min(due));

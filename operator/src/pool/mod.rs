@@ -32,15 +32,15 @@ use kube::{
 
 use crate::{
     apply::{apply_status, latest},
-    ca::{Leaf, wait_until},
+    ca::wait_until,
     context::Context,
     controller::Outcome,
     credentials::{self, Holder},
     error::ReconcileError,
     hub::WAITING_BELIEVED,
+    leaf::Leaf,
     pods::is_over,
     refusal::Refusal,
-    restricted,
     storage::{self, StorageError, Target},
 };
 use health::Health;
@@ -63,7 +63,8 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
         return retention::release(&pool, &context).await;
     }
     let held = retention::hold(&pool, &context).await?;
-    let certificate_due = ensure_certificate(&pool, &context).await?;
+    // Also of pods that go on when its spec cannot be built any more.
+    let certificate_due = context.authority.ensure(&Leaf::kernel(&*pool)).await?;
     let valid = match validate(&pool, &context.config) {
         Ok(valid) => valid,
         Err(refusal) => {
@@ -91,13 +92,6 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
     // Who is not told to be waiting any more is to be noticed.
     let waits = context.hub.anybody_waits(&valid.namespace, &valid.name);
     Ok(Action::requeue(wait_until(due, if waits { again.min(WAITING_BELIEVED) } else { again })))
-}
-
-/// The certificate of a pool's pods: also of those that go on when its spec cannot be built any more.
-async fn ensure_certificate(pool: &KernelPool, context: &Context) -> Result<Timestamp, ReconcileError> {
-    let labels = restricted::labels("kernel", POOL, &pool.name_any());
-    let leaf = Leaf::kernel(&pool.namespace().unwrap_or_default(), &pool.name_any(), labels, pool.controller_owner_ref(&()));
-    Ok(context.authority.ensure(&leaf).await?)
 }
 
 /// Keeps the credentials good that the pods of a pool have whose spec cannot be built any more: for the place where its sessions are. What the operator
