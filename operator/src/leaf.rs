@@ -67,13 +67,12 @@ impl Leaf {
 #[cfg(test)]
 mod tests {
     use dormouse_crds::{broker::ToolBroker, pool::KernelPool};
-    use kube::core::{ObjectMeta, PartialObjectMeta};
+    use kube::core::{ObjectMeta, PartialObjectMeta, PartialObjectMetaExt as _};
 
     use super::*;
 
     fn named<K>(name: &str) -> PartialObjectMeta<K> {
-        let metadata = ObjectMeta { namespace: Some("team".to_owned()), name: Some(name.to_owned()), ..ObjectMeta::default() };
-        PartialObjectMeta { metadata, ..PartialObjectMeta::default() }
+        ObjectMeta { namespace: Some("team".to_owned()), name: Some(name.to_owned()), ..ObjectMeta::default() }.into_response_partial()
     }
 
     #[test]
