@@ -176,7 +176,7 @@ async fn what_tenants_write_into_secrets_is_signed_for_nobody_and_holds_up_no_au
         &cluster.server,
         &format!(
             "apiVersion: v1\nkind: Secret\ntype: kubernetes.io/tls\nmetadata:\n  name: mine\n  namespace: team\n  labels: \
-             {{app.kubernetes.io/managed-by: dormouse}}\n  annotations: {{dormouse.dev/made-for: \"{forged}\"}}\nstringData: {{tls.crt: mine, tls.key: mine}}\n"
+             {{app.kubernetes.io/managed-by: dormouse-operator}}\n  annotations: {{dormouse.dev/made-for: \"{forged}\"}}\nstringData: {{tls.crt: mine, tls.key: mine}}\n"
         ),
     );
     cluster.server.kubectl(&["patch", "secret", pools, "-n", "team", "--type=merge", "-p", r#"{"immutable":true}"#]).unwrap();
