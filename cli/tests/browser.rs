@@ -1,19 +1,14 @@
-//! What people see in a browser. It is installed, with what drives it: `cargo xtask soak browsers`.
+//! What people see in a browser. It is installed, with what drives it.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-use dormouse_testkit::soak;
-
 use crate::support::{Dev, packages};
 
-/// Runs a part of `browser.py` against `dormouse dev` with a session `s`; in a soak only.
+/// Runs a part of `browser.py` against `dormouse dev` with a session `s`.
 fn seen(test: &str, part: &str) {
-    if soak::count(0, 1) == 0 {
-        return eprintln!("SKIPPED {test}: cargo xtask soak browsers runs it");
-    }
     let Some(()) = packages::debian(test, "chromium") else { return };
     let Some(bin) = packages::python(test, &["jupyterlab==4.6.6", "playwright==1.65.2"]) else { return };
     let data = tempfile::tempdir().unwrap();
@@ -27,7 +22,6 @@ fn seen(test: &str, part: &str) {
         "foreign" => assert_eq!(dev.eval("typeof foreign === 'undefined'"), "true", "a page of another origin has run a cell"),
         _ => assert_eq!(dev.eval("count"), "2", "the notebook's kernel is the session"),
     }
-    soak::report(&format!("{test}: ok"));
 }
 
 #[test]

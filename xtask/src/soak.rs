@@ -39,7 +39,7 @@ struct Part {
 /// The binary of most tests of a package.
 const SUITE: &str = "suite";
 
-const PARTS: [Part; 26] = [
+const PARTS: [Part; 25] = [
     Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "processes-simulated", package: "dormouse-simulation", test: "system", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "damage", package: "dormouse-lifecycle", test: "damage", tests: "", env: ("DORMOUSE_DAMAGES", "100000") },
@@ -57,7 +57,6 @@ const PARTS: [Part; 26] = [
     Part { name: "parked", package: E2E, test: SUITE, tests: "parked::", env: (SOAK_ENV, "1") },
     Part { name: "canaries", package: "dormouse", test: SUITE, tests: "canaries::", env: (SOAK_ENV, "1") },
     Part { name: "kernel-memory", package: E2E, test: SUITE, tests: "canaries::", env: (SOAK_ENV, "1") },
-    Part { name: "browsers", package: "dormouse", test: SUITE, tests: "browser::", env: (SOAK_ENV, "1") },
     Part { name: "region", package: "dormouse-control", test: "region", tests: "", env: (SOAK_ENV, "1") },
     Part { name: "scale", package: E2E, test: SUITE, tests: "scale::", env: (SOAK_ENV, "1") },
     Part { name: "story", package: E2E, test: "story", tests: "", env: (SOAK_ENV, "1") },
@@ -71,7 +70,7 @@ const PARTS: [Part; 26] = [
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, nesting, claimants, forks, collect, filled, neighbours, kills, parked, canaries, kernel-memory, browsers, region, scale, story, archive-pages, certificates, live, sieve, broker, fuzz.
+    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, nesting, claimants, forks, collect, filled, neighbours, kills, parked, canaries, kernel-memory, region, scale, story, archive-pages, certificates, live, sieve, broker, fuzz.
     parts: Vec<String>,
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]

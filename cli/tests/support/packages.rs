@@ -53,10 +53,10 @@ pub fn npm(suite: &str, packages: &[&str]) -> Option<PathBuf> {
 /// A program of Debian that bears its package's name.
 pub fn debian(suite: &str, package: &str) -> Option<()> {
     let is_here = || runs(Command::new(package).arg("--version"));
-    let installs = || {
-        runs(Command::new("apt-get").args(["install", "-yqq", "--no-install-recommends", package]).env("DEBIAN_FRONTEND", "noninteractive"))
-    };
-    if is_here() || (installs() && is_here()) {
+    let apt = |args: &[&str]| runs(Command::new("apt-get").args(args).env("DEBIAN_FRONTEND", "noninteractive"));
+    let installs = || apt(&["install", "-yqq", "--no-install-recommends", package]);
+    // What a machine knows of packages may be of another month, or nothing.
+    if is_here() || ((installs() || (apt(&["update", "-qq"]) && installs())) && is_here()) {
         return Some(());
     }
     eprintln!("SKIPPED {suite}: {package} cannot be installed here");
