@@ -19,10 +19,10 @@ use dormouse_gateway::{
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
 
-const SESSIONS: &str = "/v1/namespaces/default/sessions";
+pub const SESSIONS: &str = "/v1/namespaces/default/sessions";
 
 /// Knows no token, and lets the group `oidc:team` do everything in `default`, as a RoleBinding would.
-struct Team;
+pub struct Team;
 
 #[async_trait]
 impl Authenticator for Team {

@@ -8,11 +8,14 @@ mod apiserver;
 mod archived;
 mod claims;
 mod desires;
+mod foreign_issuer;
 mod frames;
 mod history;
 mod http;
 mod oidc;
 mod openapi;
+#[path = "../../cli/tests/support/packages.rs"]
+mod packages;
 mod protocols;
 mod reference;
 mod routing;
