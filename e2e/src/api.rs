@@ -80,6 +80,14 @@ impl Api {
         in_time(self.client.delete(name)).await
     }
 
+    /// Puts a session to sleep.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn hibernate(&self, name: &str) -> Result<()> {
+        in_time(self.client.hibernate(name)).await.map(drop)
+    }
+
     /// Runs a cell.
     ///
     /// # Errors

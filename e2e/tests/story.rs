@@ -18,6 +18,7 @@ mod story {
     pub mod nodes;
     pub mod outside;
     pub mod quota;
+    pub mod releases;
     pub mod removal;
     pub mod scene;
     pub mod upgrades;
@@ -38,7 +39,7 @@ use dormouse_e2e::{
 };
 use dormouse_testkit::soak;
 use story::{
-    bad_input, broker, burst, cells, files, install, kills, lifetime, network, nodes, outside, quota, removal, scene, upgrades,
+    bad_input, broker, burst, cells, files, install, kills, lifetime, network, nodes, outside, quota, releases, removal, scene, upgrades,
     world::World,
 };
 
@@ -62,6 +63,16 @@ fn sessions_that_need_a_pod_each_begin_at_once() {
     if is_soak("sessions_that_need_a_pod_each_begin_at_once") {
         on_a_cluster(1, async |cluster, kube, steps| burst::begins(cluster, kube, steps).await);
     }
+}
+
+#[test]
+fn a_release_follows_the_one_before_and_comes_back_and_no_request_fails() {
+    let name = "a_release_follows_the_one_before_and_comes_back_and_no_request_fails";
+    let images = std::env::var_os(IMAGES_DIR_ENV).map(PathBuf::from);
+    let Some(releases) = images.and_then(|images| releases::Releases::found(&images)) else {
+        return say(&format!("SKIPPED {name}: cargo xtask soak upgrade makes the release before and runs it\n"));
+    };
+    on_a_cluster(1, async |cluster, kube, steps| releases::follow(&releases, cluster, kube, steps).await);
 }
 
 /// Whether a story of some minutes is told.

@@ -43,29 +43,34 @@ pub fn run() -> Result<()> {
 /// Packs the binaries that are in `target/release` into `target/images/*.tar`; returns that folder.
 pub fn pack() -> Result<PathBuf> {
     let folder = workspace::target().join("images");
-    fs::create_dir_all(&folder)?;
-    let nsswitch = folder.join("nsswitch.conf");
-    fs::write(&nsswitch, NSSWITCH)?;
-    for process in PROCESSES {
-        pack_one(&folder, &workspace::target().join("release").join(process), &format!("localhost/{process}:{TAG}"), &nsswitch)?;
-    }
-    for peer in PEERS {
-        pack_one(&folder, &workspace::target().join("release").join(peer), &format!("localhost/{peer}:{TAG}"), &nsswitch)?;
-    }
+    let release = workspace::target().join("release");
+    pack_from(&release, &folder, &PROCESSES, TAG)?;
+    pack_from(&release, &folder, &PEERS, TAG)?;
     Ok(folder)
 }
 
-fn pack_one(folder: &Path, binary: &Path, name: &str, nsswitch: &Path) -> Result<()> {
+/// Packs these binaries of `release` into files in `folder`, which bear the tag, too, if it is not the usual one.
+pub fn pack_from(release: &Path, folder: &Path, names: &[&str], tag: &str) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    let nsswitch = folder.join("nsswitch.conf");
+    fs::write(&nsswitch, NSSWITCH)?;
+    for name in names {
+        let file = if tag == TAG { format!("{name}.tar") } else { format!("{name}-{tag}.tar") };
+        pack_one(&release.join(name), &folder.join(file), &format!("localhost/{name}:{tag}"), &nsswitch)?;
+    }
+    Ok(())
+}
+
+fn pack_one(binary: &Path, tar: &Path, name: &str, nsswitch: &Path) -> Result<()> {
     ensure!(binary.is_file(), "{} is not there: `cargo build --release --workspace --bins` makes it", binary.display());
     let file = binary.file_name().context("a binary has a name")?.to_string_lossy();
-    let tar = folder.join(format!("{file}.tar"));
-    if is_newer(&tar, binary) {
+    if is_newer(tar, binary) {
         return Ok(());
     }
     let entrypoint = format!("/usr/local/bin/{file}");
     let mut command = Command::new("python3");
     command.arg(workspace::root().join("e2e/cluster/images/mkimage.py"));
-    let new = folder.join(format!("{file}.new"));
+    let new = tar.with_extension("new");
     command.arg(name).arg(&new).arg(&entrypoint);
     command.arg(format!("{}:{entrypoint}", binary.display()));
     command.arg(format!("{}:/etc/nsswitch.conf", nsswitch.display()));
@@ -74,7 +79,7 @@ fn pack_one(folder: &Path, binary: &Path, name: &str, nsswitch: &Path) -> Result
         command.arg(format!("{}:{library}", fs::canonicalize(&library)?.display()));
     }
     if file == KERNEL {
-        for compiled in fs::read_dir(compiled_engine(folder)?)? {
+        for compiled in fs::read_dir(compiled_engine(binary, &tar.with_file_name("engine"))?)? {
             let compiled = compiled?;
             command.arg(format!("{}:{ENGINE}/{}", compiled.path().display(), compiled.file_name().to_string_lossy()));
         }
@@ -82,17 +87,16 @@ fn pack_one(folder: &Path, binary: &Path, name: &str, nsswitch: &Path) -> Result
     }
     command.args(["--user", USER]);
     workspace::output(&mut command)?;
-    fs::rename(&new, &tar)?;
+    fs::rename(&new, tar)?;
     Ok(())
 }
 
-/// A folder with nothing but the compiled engine and the key that vouches for it.
-fn compiled_engine(images: &Path) -> Result<PathBuf> {
-    let folder = images.join("engine");
+/// Has `folder` hold nothing but the engine of this kernel, compiled, and the key that vouches for it.
+fn compiled_engine<'a>(kernel: &Path, folder: &'a Path) -> Result<&'a Path> {
     if folder.exists() {
-        fs::remove_dir_all(&folder)?;
+        fs::remove_dir_all(folder)?;
     }
-    workspace::run(Command::new(workspace::target().join("release/compile-engine")).arg(&folder))?;
+    workspace::run(Command::new(kernel.with_file_name("compile-engine")).arg(folder))?;
     Ok(folder)
 }
 

@@ -6,6 +6,7 @@
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+mod before;
 mod broken;
 mod engine;
 mod fuzz;

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{broken, fuzz, images, tools, workspace};
+use crate::{before, broken, fuzz, images, tools, workspace};
 
 /// How long one part may take. A part that takes longer has failed. The longest is the simulation of the processes: a sixth of a second a seed.
 const PART_SECONDS_MAX: u64 = 6 * 3_600;
@@ -39,7 +39,7 @@ struct Part {
 /// The binary of most tests of a package.
 const SUITE: &str = "suite";
 
-const PARTS: [Part; 25] = [
+const PARTS: [Part; 26] = [
     Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "processes-simulated", package: "dormouse-simulation", test: "system", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "damage", package: "dormouse-lifecycle", test: "damage", tests: "", env: ("DORMOUSE_DAMAGES", "100000") },
@@ -60,6 +60,7 @@ const PARTS: [Part; 25] = [
     Part { name: "region", package: "dormouse-control", test: "region", tests: "", env: (SOAK_ENV, "1") },
     Part { name: "scale", package: E2E, test: SUITE, tests: "scale::", env: (SOAK_ENV, "1") },
     Part { name: "story", package: E2E, test: "story", tests: "", env: (SOAK_ENV, "1") },
+    Part { name: before::NAME, package: E2E, test: "story", tests: "a_release_follows_the_one_before", env: (SOAK_ENV, "1") },
     Part { name: "archive-pages", package: "dormouse-operator", test: "archive_pages", tests: "", env: (SOAK_ENV, "1") },
     Part { name: "certificates", package: "dormouse-operator", test: SUITE, tests: "trust::", env: (SOAK_ENV, "1") },
     Part { name: "live", package: E2E, test: SUITE, tests: "live::", env: (SOAK_ENV, "1") },
@@ -70,7 +71,7 @@ const PARTS: [Part; 25] = [
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, nesting, claimants, forks, collect, filled, neighbours, kills, parked, canaries, kernel-memory, region, scale, story, archive-pages, certificates, live, sieve, broker, fuzz.
+    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, nesting, claimants, forks, collect, filled, neighbours, kills, parked, canaries, kernel-memory, region, scale, story, upgrade, archive-pages, certificates, live, sieve, broker, fuzz.
     parts: Vec<String>,
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]
@@ -160,11 +161,12 @@ fn command(part: &Part, built: &[Built]) -> Result<Command> {
 
 fn run_part(part: &Part, built: &[Built]) -> Result<Vec<String>> {
     let mut command = command(part, built)?;
+    let images = if part.name == before::NAME { before::make()? } else { workspace::target().join("images") };
     command
         .args(["--nocapture", part.tests])
         .env(tools::DIR_ENV, tools::home()?.join("bin"))
         .env(tools::HOME_ENV, tools::home()?)
-        .env(images::DIR_ENV, workspace::target().join("images"))
+        .env(images::DIR_ENV, images)
         .env(part.env.0, part.env.1)
         .env(ARENAS.0, ARENAS.1);
     eprintln!("xtask: {}", workspace::show(&command));

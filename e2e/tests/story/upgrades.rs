@@ -77,7 +77,7 @@ async fn replaced(world: &World, way: Way) -> Result<()> {
 }
 
 /// Every pod of the product, by namespace and name.
-async fn pods(world: &World) -> Result<Vec<(&'static str, String)>> {
+pub async fn pods(world: &World) -> Result<Vec<(&'static str, String)>> {
     let mut all = Vec::new();
     for (namespace, component) in [(SYSTEM, "operator"), (SYSTEM, "gateway"), (NAMESPACE, "kernel"), (NAMESPACE, "broker")] {
         let found = world.pods_of(namespace, component).await?;
