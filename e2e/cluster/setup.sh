@@ -31,7 +31,7 @@ build minio github.com/minio/minio
 build versitygw github.com/versity/versitygw/cmd/versitygw
 build transit .=transit
 build helm helm.sh/helm/v4/cmd/helm
-# Without these, their tests say so and are skipped.
+# Without these, their tests say so and are skipped; where $CI is set they fail.
 build helm-unittest github.com/helm-unittest/helm-unittest/cmd/helm-unittest || echo "helm-unittest cannot be built"
 build kube-score github.com/zegl/kube-score/cmd/kube-score || echo "kube-score cannot be built"
 build kubeconform github.com/yannh/kubeconform/cmd/kubeconform || echo "kubeconform cannot be built"

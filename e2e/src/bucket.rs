@@ -12,7 +12,7 @@ use dormouse_store::{Condition, CredentialSource, Credentials, S3, S3Options, Sn
 
 use crate::kube::Kube;
 
-/// What `manifests/minio.yaml` and `manifests/values.yaml` say.
+/// What `manifests/minio.yaml` and the values of the chart say.
 const ACCESS_KEY_ID: &str = "story-access";
 const SECRET_ACCESS_KEY: &str = "story-secret-key";
 const BUCKET: &str = "dormouse";
@@ -42,17 +42,25 @@ impl Heap {
 }
 
 impl Bucket {
-    /// The bucket of the MinIO in the cluster.
+    /// The bucket of the chart's values, in the MinIO of the cluster.
     ///
     /// # Errors
     /// When there is no such Service.
     pub async fn open(kube: &Kube) -> Result<Self> {
+        Self::named(kube, BUCKET).await
+    }
+
+    /// Another bucket of that MinIO.
+    ///
+    /// # Errors
+    /// When there is no such Service.
+    pub async fn named(kube: &Kube, bucket: &str) -> Result<Self> {
         let service = kube.get("service minio -n storage").await?;
         let address = service["spec"]["clusterIP"].as_str().context("clusterIP")?;
         let store = S3::new(&S3Options {
             endpoint: format!("http://{address}:9000"),
             region: "us-east-1".to_owned(),
-            bucket: BUCKET.to_owned(),
+            bucket: bucket.to_owned(),
             credentials: CredentialSource::Static(Credentials::new(ACCESS_KEY_ID, SECRET_ACCESS_KEY)),
         });
         Ok(Self { store })
@@ -96,6 +104,14 @@ impl Bucket {
         let of_namespace = ["/audit/", "/usage/", "/webhooks/"];
         keys.retain(|key| !key.ends_with(&format!("/{}", keys::CLUSTERS)) && !of_namespace.iter().any(|folder| key.contains(folder)));
         Ok(keys)
+    }
+
+    /// Keys of all that is stored of a tenant.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn of_tenant(&self, tenant: &str) -> Result<Vec<String>> {
+        Ok(self.store.list(&keys::tenant_prefix("", tenant)).await?)
     }
 
     /// Stores what a late commit of a session leaves that is gone.

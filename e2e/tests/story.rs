@@ -10,9 +10,12 @@ mod story {
     pub mod burst;
     pub mod cells;
     pub mod clients;
+    pub mod defaults;
+    pub mod door;
     pub mod files;
     pub mod install;
     pub mod kills;
+    pub mod leaving;
     pub mod lifetime;
     pub mod network;
     pub mod nodes;
@@ -39,7 +42,9 @@ use dormouse_e2e::{
 };
 use dormouse_testkit::soak;
 use story::{
-    bad_input, broker, burst, cells, files, install, kills, lifetime, network, nodes, outside, quota, releases, removal, scene, upgrades,
+    bad_input, broker, burst, cells,
+    defaults::{self, Installed},
+    files, install, kills, leaving, lifetime, network, nodes, outside, quota, releases, removal, scene, upgrades,
     world::World,
 };
 
@@ -156,6 +161,22 @@ async fn tell(cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<()> {
     steps.run("invalid objects are refused with a sentence", bad_input::invalid_objects(&world)).await?;
     steps.run("a missing bucket, wrong credentials and an unsafe store are reasons", bad_input::unusable_storage(&world)).await?;
     steps.run("8 a namespace goes with all that it has", removal::a_tenant_goes_with_its_namespace(&world)).await?;
-    steps.run("9 everything goes, as the page says", removal::everything_goes(&world)).await?;
-    Ok(())
+    steps.run("9 everything goes, as the page says", removal::everything_goes(&world.kube, &world.bucket)).await?;
+    tell_defaults(&world.kube, steps).await
+}
+
+/// The chart with what it has by default, in a cluster that has nothing of it any more.
+async fn tell_defaults(kube: &Kube, steps: &mut Steps) -> Result<()> {
+    steps.run("10 helm install with the defaults, in a restricted namespace", defaults::install(kube)).await?;
+    steps.run("10 helm test", defaults::helm_test(kube)).await?;
+    steps.run("11 restricted namespaces of two shards: sessions and brokers", defaults::teams(kube)).await?;
+    let installed = Installed::new(kube).await.context("clients of the installation")?;
+    steps.run("11 HTTPS, and nothing else", defaults::https(&installed)).await?;
+    steps.run("12 sessions leave etcd, each by its operator", defaults::archived(&installed)).await?;
+    steps.run("12 and come back with their heaps", defaults::returned(&installed)).await?;
+    steps.run("13 tenants that store in a bucket that their pools name", leaving::come(&installed)).await?;
+    steps.run("13 their namespaces go together", leaving::go_together(&installed)).await?;
+    steps.run("14 the release goes first: what is deleted then stays", leaving::release_goes_first(&installed)).await?;
+    steps.run("14 it is installed again: the deletions end", leaving::release_is_back(&installed)).await?;
+    steps.run("14 everything goes, as the page says", removal::everything_goes(kube, &installed.bucket)).await
 }
