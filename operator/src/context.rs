@@ -2,11 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use dormouse_control::{
-    pool::{demand::SessionIndex, scale::Size},
+    pool::{index::SessionIndex, scale::Size},
     writes::Writes,
 };
 use dormouse_crds::{broker::ToolBroker, pool::KernelPool, quota::KernelQuota, session::KernelSession};
@@ -71,7 +71,7 @@ pub struct Context {
     pub pool_triggers: mpsc::Sender<ObjectRef<KernelPool>>,
     /// How often sessions' status is written.
     pub writes: Writes,
-    /// The sessions of each pool.
+    /// The sessions of each pool and of each pod.
     pub index: Mutex<SessionIndex>,
     /// What each pool was last sized for, by namespace and name.
     pub sizes: Mutex<HashMap<(String, String), Size>>,
@@ -166,6 +166,11 @@ impl Context {
     #[must_use]
     pub fn peer_client(&self) -> PeerClient {
         self.peers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The sessions of each pool and of each pod. Nobody waits for anything else meanwhile.
+    pub fn index(&self) -> MutexGuard<'_, SessionIndex> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The archive of a namespace, if the operator has a store of its own.
