@@ -15,6 +15,7 @@ use dormouse_service::{
     tls::{PeerClient, TlsFiles},
 };
 use dormouse_watch::{Shard, WatchScope};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, Resource,
@@ -27,7 +28,8 @@ use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 use tokio::sync::{mpsc, watch};
 
 use crate::{
-    ca::Authority,
+    ca::{Authority, CaError, Leaf},
+    checked::{CheckedSecrets, Found, Subject},
     config::Config,
     hub::Hub,
     owned::Owned,
@@ -53,6 +55,8 @@ pub struct Context {
     pub peers: RwLock<PeerClient>,
     /// The operator's certificate, with which it answers gateways.
     pub tls: watch::Sender<TlsFiles>,
+    /// Secrets that need not be asked for.
+    pub checked: CheckedSecrets,
     /// The operator's own access to object stores.
     pub stores: Stores,
     /// What the kernel pods report.
@@ -166,6 +170,16 @@ impl Context {
     #[must_use]
     pub fn peer_client(&self) -> PeerClient {
         self.peers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes sure of a certificate, without asking for one that is known to be good. The answer is when it is due.
+    ///
+    /// # Errors
+    /// See [`Authority::ensure`].
+    pub async fn ensure_certificate(&self, leaf: &Leaf) -> Result<Timestamp, CaError> {
+        let wanted = format!("{} {leaf:?}", self.authority.fingerprint());
+        let subject = Subject { namespace: &leaf.namespace, secrets: &[&leaf.secret], holder: &leaf.secret, wanted: &wanted };
+        self.checked.due(subject, async { self.authority.ensure(leaf).await.map(Found::Good) }).await
     }
 
     /// The sessions of each pool and of each pod. Nobody waits for anything else meanwhile.

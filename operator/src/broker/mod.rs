@@ -77,7 +77,7 @@ pub async fn reconcile(broker: Arc<ToolBroker>, context: Arc<Context>) -> Outcom
         }
     };
     let labels = restricted::labels("broker", BROKER, &valid.name);
-    let due = context.authority.ensure(&Leaf::broker(&valid.namespace, &valid.name, labels, valid.owner.clone())).await?;
+    let due = context.ensure_certificate(&Leaf::broker(&valid.namespace, &valid.name, labels, valid.owner.clone())).await?;
     let deployment = apply_all(&valid, &context).await?;
     write_status(&broker, &context, &health(&deployment), &found).await?;
     let due = found.due.map_or(due, |journal| journal.min(due));

@@ -93,7 +93,7 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
 async fn ensure_certificate(pool: &KernelPool, context: &Context) -> Result<Timestamp, ReconcileError> {
     let labels = restricted::labels("kernel", POOL, &pool.name_any());
     let leaf = Leaf::kernel(&pool.namespace().unwrap_or_default(), &pool.name_any(), labels, pool.controller_owner_ref(&()));
-    Ok(context.authority.ensure(&leaf).await?)
+    Ok(context.ensure_certificate(&leaf).await?)
 }
 
 /// Keeps the credentials good that the pods of a pool have whose spec cannot be built any more: for the place where its sessions are. What the operator
