@@ -2,11 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use dormouse_control::{
-    pool::{demand::SessionIndex, scale::Size},
+    pool::{index::SessionIndex, scale::Size},
     writes::Writes,
 };
 use dormouse_crds::{broker::ToolBroker, pool::KernelPool, quota::KernelQuota, session::KernelSession};
@@ -15,6 +15,7 @@ use dormouse_service::{
     tls::{PeerClient, TlsFiles},
 };
 use dormouse_watch::{Shard, WatchScope};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, Resource,
@@ -27,9 +28,11 @@ use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 use tokio::sync::{mpsc, watch};
 
 use crate::{
-    ca::Authority,
+    ca::{Authority, CaError},
+    checked::{CheckedSecrets, Found, Subject},
     config::Config,
     hub::Hub,
+    leaf::Leaf,
     owned::Owned,
     revision::Revisions,
     shelf::{Shelf, ShelfError},
@@ -53,6 +56,8 @@ pub struct Context {
     pub peers: RwLock<PeerClient>,
     /// The operator's certificate, with which it answers gateways.
     pub tls: watch::Sender<TlsFiles>,
+    /// Secrets that need not be asked for.
+    pub checked: CheckedSecrets,
     /// The operator's own access to object stores.
     pub stores: Stores,
     /// What the kernel pods report.
@@ -71,7 +76,7 @@ pub struct Context {
     pub pool_triggers: mpsc::Sender<ObjectRef<KernelPool>>,
     /// How often sessions' status is written.
     pub writes: Writes,
-    /// The sessions of each pool.
+    /// The sessions of each pool and of each pod.
     pub index: Mutex<SessionIndex>,
     /// What each pool was last sized for, by namespace and name.
     pub sizes: Mutex<HashMap<(String, String), Size>>,
@@ -166,6 +171,21 @@ impl Context {
     #[must_use]
     pub fn peer_client(&self) -> PeerClient {
         self.peers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes sure of a certificate, without asking for one that is known to be good. The answer is when it is due.
+    ///
+    /// # Errors
+    /// See [`Authority::ensure`].
+    pub async fn ensure_certificate(&self, leaf: &Leaf) -> Result<Timestamp, CaError> {
+        let wanted = format!("{} {leaf:?}", self.authority.fingerprint());
+        let subject = Subject { namespace: &leaf.namespace, secrets: &[&leaf.secret], holder: &leaf.secret, wanted: &wanted };
+        self.checked.due(subject, async { self.authority.ensure(leaf).await.map(Found::Good) }).await
+    }
+
+    /// The sessions of each pool and of each pod. Nobody waits for anything else meanwhile.
+    pub fn index(&self) -> MutexGuard<'_, SessionIndex> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The archive of a namespace, if the operator has a store of its own.

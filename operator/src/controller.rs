@@ -26,17 +26,23 @@ pub const CONCURRENCY_OF_NAMESPACE: usize = 8;
 /// What is done to an object.
 pub type Outcome = Result<Action, ReconcileError>;
 
-/// The objects of a watch, whenever one changes or goes. A watch that breaks is logged and taken up again.
+/// The objects of a watch, whenever one changes or goes, after `seen` has seen what the watch tells. A watch that breaks is logged and taken up again.
 pub fn watched<K>(
     revisions: &Revisions,
     (scope, client): (&WatchScope, &Client),
     config: watcher::Config,
+    seen: impl Fn(&watcher::Event<K>) + Send + 'static,
 ) -> impl Stream<Item = K> + Send + 'static
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let (scope, client) = (scope.clone(), client.clone());
     let events = revisions.renewed(move || scope.watch(&client, config.clone()));
+    let events = events.inspect(move |event| {
+        if let Ok(event) = event {
+            seen(event);
+        }
+    });
     events.touched_objects().filter_map(|result| future::ready(logged(result)))
 }
 

@@ -26,6 +26,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     account::{Account, reason_of},
     apply::apply,
+    checked::{Found, Subject},
     config::StorageArgs,
     context::Context,
     issued::{MADE_FOR, RENEW_AT, good_until, renew_at},
@@ -34,7 +35,7 @@ use crate::{
     storage::{self, Access, StorageError, Target, credentials_of, data_of, read_secret},
 };
 
-/// How often a copied Secret is compared with its original.
+/// How often it is looked whether the original of a copied Secret has changed.
 const COPY_AGAIN: Duration = Duration::from_secs(60);
 
 /// Whose credentials, and for what.
@@ -89,6 +90,16 @@ impl Holder<'_> {
 /// # Errors
 /// [`StorageError::Refused`] when somebody must change something.
 pub async fn ensure(context: &Context, holder: &Holder<'_>, keep: bool) -> Result<Timestamp, StorageError> {
+    let (secret, wanted) = (holder.secret(), format!("{holder:?} {keep}"));
+    let original = if let Access::Copy(name) = &holder.target.access { Some(name.as_str()) } else { None };
+    let secrets: Vec<&str> = [secret.as_str()].into_iter().chain(original).collect();
+    let subject = Subject { namespace: holder.namespace, secrets: &secrets, holder: &secret, wanted: &wanted };
+    let due = context.checked.due(subject, look(context, holder, keep)).await?;
+    Ok(if original.is_some() { due.min(renew_at(Timestamp::now(), COPY_AGAIN)) } else { due })
+}
+
+/// The same by what the API server has.
+async fn look(context: &Context, holder: &Holder<'_>, keep: bool) -> Result<Found, StorageError> {
     let api: Api<Secret> = Api::namespaced(context.client.clone(), holder.namespace);
     let current = api.get_opt(&holder.secret()).await?;
     let now = Timestamp::now();
@@ -98,23 +109,22 @@ pub async fn ensure(context: &Context, holder: &Holder<'_>, keep: bool) -> Resul
             if keep {
                 self::keep(context, holder, &credentials).await?;
             }
-            let due = renew_at(now, COPY_AGAIN);
             let secret = secret_of(holder, &credentials, &format!("copy of {name}"), None);
             if current.as_ref().is_none_or(|current| current.data != secret.data) {
                 apply(&context.client, &secret).await?;
             }
-            Ok(due)
+            Ok(Found::Good(Timestamp::MAX))
         }
-        Access::Mint => issue(context, holder, current.as_ref(), now).await,
+        Access::Mint => issue(context, holder, current.as_ref(), now).await.map(Found::Good),
         Access::Account(account) => {
             let kept_due = if keep { keep_assumed(context, holder, account).await } else { Ok(Timestamp::MAX) };
             match (kept_due, current.as_ref().and_then(|secret| still_good(secret, &holder.made_for(), now))) {
                 // The pods have what they need, and what was kept before may serve for longer.
                 (Err(error), Some(due)) => {
                     tracing::warn!(namespace = holder.namespace, %error, "what deletions need is not kept anew yet");
-                    Ok(due)
+                    Ok(Found::Unfinished(due))
                 }
-                (kept_due, _) => Ok(kept_due?.min(issue(context, holder, current.as_ref(), now).await?)),
+                (kept_due, _) => Ok(Found::Good(kept_due?.min(issue(context, holder, current.as_ref(), now).await?))),
             }
         }
     }
@@ -150,7 +160,10 @@ pub async fn forget_unnamed(context: &Context, namespace: &str, gone: Option<Str
     let stay = pools.iter().filter(|pool| pool.namespace().as_deref() == Some(namespace) && !goes(pool));
     let targets = stay.filter_map(|pool| storage::target(pool.spec.storage.as_ref(), &context.config.storage).ok());
     let named: HashSet<String> = targets.filter_map(|target| target.kept_as(namespace)).collect();
-    context.stores.forget(&context.client, namespace, &named).await
+    context.stores.forget(&context.client, namespace, &named).await?;
+    // A pool whose spec could not be read names nothing, and keeps it again when it can.
+    context.checked.forget(namespace);
+    Ok(())
 }
 
 /// Makes sure that the Secret holds minted credentials. The answer is when they are due.

@@ -15,6 +15,7 @@ pub mod apply;
 pub mod broker;
 pub mod ca;
 mod certificates;
+pub mod checked;
 pub mod config;
 pub mod context;
 pub mod controller;

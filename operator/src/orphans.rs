@@ -133,26 +133,31 @@ async fn sweep_one(context: &Context, visit: &Visit) -> Result<Swept, SweepError
     let scope =
         Scope { store_prefix: &opened.prefix, tenant: namespace, is_ours: &is_ours, now_ms: jiff::Timestamp::now().as_millisecond() };
     let cluster = own.cluster.as_deref().unwrap_or_default();
-    Ok(sweep(&*opened.store, scope, cluster, async || Ok(known(context).await?)).await?)
+    Ok(sweep(&*opened.store, scope, cluster, async || Ok(known(context, namespace).await?)).await?)
 }
 
-/// All sessions and ToolBrokers, those under deletion included, as etcd has them now: a list that names no resourceVersion is a quorum read, and
-/// its pages are of one moment. Only metadata, so that an object which cannot be read counts, too.
-async fn known(context: &Context) -> Result<Known, kube::Error> {
+/// The sessions and ToolBrokers of a namespace, or all, those under deletion included, as etcd has them now: a list that names no resourceVersion is
+/// a quorum read, and its pages are of one moment. Only metadata, so that an object which cannot be read counts, too. What is stored for a namespace
+/// is of none but its own.
+async fn known(context: &Context, namespace: Option<&str>) -> Result<Known, kube::Error> {
     let mut known = Known::default();
-    each(context, |session: PartialObjectMeta<KernelSession>| known.sessions.extend(session.uid())).await?;
-    each(context, |broker: PartialObjectMeta<ToolBroker>| {
+    each(context, namespace, |session: PartialObjectMeta<KernelSession>| known.sessions.extend(session.uid())).await?;
+    each(context, namespace, |broker: PartialObjectMeta<ToolBroker>| {
         known.brokers.insert((broker.namespace().unwrap_or_default(), broker.name_any()));
     })
     .await?;
     Ok(known)
 }
 
-async fn each<K>(context: &Context, mut take: impl FnMut(PartialObjectMeta<K>)) -> Result<(), kube::Error>
+async fn each<K>(context: &Context, namespace: Option<&str>, mut take: impl FnMut(PartialObjectMeta<K>)) -> Result<(), kube::Error>
 where
     K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
-    for api in context.scope.apis::<K>(&context.client) {
+    let apis = match namespace {
+        Some(namespace) => vec![Api::namespaced(context.client.clone(), namespace)],
+        None => context.scope.apis::<K>(&context.client),
+    };
+    for api in apis {
         each_of(&api, &mut take).await?;
     }
     Ok(())

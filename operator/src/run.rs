@@ -28,6 +28,7 @@ use crate::{
     admission, broker,
     ca::Authority,
     certificates,
+    checked::CheckedSecrets,
     config::Config,
     context::{Caches, Context, OperatorMetrics},
     controller::{self, Reconciler, generation, unseen, watched},
@@ -155,6 +156,7 @@ async fn work(
         authority,
         peers: RwLock::new(peers),
         tls: watch::Sender::new(tls),
+        checked: CheckedSecrets::default(),
         stores: Stores::new(system_namespace),
         hub: Hub::new(session_triggers, memory.limit()),
         http: reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build()?,
@@ -168,9 +170,9 @@ async fn work(
         sizes: Mutex::default(),
         unread: Default::default(),
     });
-    let brokers_cache = caches.brokers.clone();
-    let revisions = &context.revisions;
-    let secrets = watched::<PartialObjectMeta<Secret>>(revisions, (&scope, &client), watcher::Config::default());
+    let (brokers_cache, seeing) = (caches.brokers.clone(), Arc::clone(&context));
+    let saw = move |event: &watcher::Event<PartialObjectMeta<Secret>>| seeing.checked.saw(event);
+    let secrets = watched(&context.revisions, (&scope, &client), watcher::Config::default(), saw);
     let secrets = secrets.flat_map(move |secret| futures::stream::iter(broker::referring(&brokers_cache, &secret))).boxed();
     pool_others.push(queued(pool_queue));
     broker_others.push(secrets);

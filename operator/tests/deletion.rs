@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::support::{Cluster, SYSTEM, apply, says_that_it_is_stored, stores};
+use crate::support::{Cluster, SYSTEM, apply, metrics::looks_at_pools, says_that_it_is_stored, stores};
 use dormouse_erasure::clusters::TenantPrefix;
 use dormouse_operator::controller::CONCURRENCY_OF_NAMESPACE;
 use dormouse_store::{S3, SnapshotStore as _};
@@ -79,6 +79,27 @@ async fn a_pool_that_goes_first_with_its_secret_and_its_store_down_leaves_nothin
     cluster.until("the pool goes with its last session", async || !there("kernelpool", "own")).await;
     assert_eq!(theirs.list("t/").await.unwrap(), [""; 0], "{}", cluster.operator.output());
     assert_eq!(kept(&cluster), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_that_waits_for_its_sessions_reads_them_when_the_last_is_gone() {
+    let (cluster, between) = Cluster::start_through(&["--orphan-sweep-interval-seconds=0"]).await;
+    apply(&cluster.server, &crate::support::pool("warmPods: 1"));
+    stored(&cluster, Some(&cluster.bucket), "a", "default").await;
+    let finalizers = || cluster.get(&["kernelpool", "default"], "{.metadata.finalizers}");
+    cluster.until("the pool stays", async || !finalizers().is_empty()).await;
+    delete(&cluster, "kernelpool", "default");
+    cluster.until("it waits for its session", async || ready(&cluster, "kernelpool", "default") == "SessionsRemain").await;
+    let looks = looks_at_pools(&cluster.admin).await;
+    cluster.until("it is looked at again", async || looks_at_pools(&cluster.admin).await >= looks + 2).await;
+    // Watches list those of all namespaces.
+    let lists = || between.reads("/namespaces/team/kernelsessions?").len();
+    assert_eq!(lists(), 0);
+    delete(&cluster, "kernelsession", "a");
+    cluster
+        .until("the pool goes with its last session", async || cluster.get(&["kernelpool", "default"], "{.metadata.uid}").is_empty())
+        .await;
+    assert!(lists() > 0, "the watch may have missed one");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Cluster, FakePod, apply, pool};
+use crate::support::{Cluster, FakePod, apply, metrics::looks_at_pools, pool};
 use dormouse_operator::triggers::TRIGGERS_MAX;
 use dormouse_protocol::session::State;
 use futures::StreamExt as _;
@@ -12,6 +12,8 @@ use serde_json::json;
 
 /// No sweep in between.
 const FLAGS: [&str; 1] = ["--orphan-sweep-interval-seconds=0"];
+/// 32 bytes in base64.
+const KEY: &str = "19fX19fX19fX19fX19fX19fX19fX19fX19fX19fX19c=";
 
 /// Makes sessions that sleep on `pod`, and whose status says so.
 async fn asleep(cluster: &Cluster, pod: &FakePod, count: usize) -> Vec<(String, String)> {
@@ -72,6 +74,69 @@ async fn a_wake_costs_the_operator_no_write_and_an_idle_cluster_nothing_but_leas
     let before = cluster.writes();
     cluster.leases(4).await;
     assert_eq!(cluster.written(before), [], "an idle cluster");
+}
+
+/// A pool whose credentials are a copy of a Secret, and whose keys are in another one.
+fn pool_with_secrets(cluster: &Cluster, name: &str) -> String {
+    let (endpoint, credentials) = (cluster.minio.endpoint(), cluster.minio.credentials());
+    let (id, key) = (credentials.access_key_id, credentials.secret_access_key);
+    format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: s3, namespace: team}}\n\
+         stringData: {{accessKeyId: {id}, secretAccessKey: {key}}}\n---\n\
+         apiVersion: v1\nkind: Secret\nmetadata: {{name: keys, namespace: team}}\nstringData: {{k1: {KEY}, current: k1}}\n---\n{}",
+        pool(&format!(
+            "warmPods: 1, storage: {{bucket: sessions, endpoint: \"{endpoint}\", credentialsSecretRef: {{name: s3}}}}, \
+             encryption: {{keySecretRef: {{name: keys}}}}"
+        ))
+        .replace("name: default", &format!("name: {name}"))
+    )
+}
+
+/// Until the operator has looked at `pools` pools several times.
+async fn looked_at(cluster: &Cluster, pools: usize) {
+    let wanted = looks_at_pools(&cluster.admin).await + 5 * pools as u64;
+    cluster.until("pools are looked at", async || looks_at_pools(&cluster.admin).await >= wanted).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_pools_that_nothing_happens_to_no_secret_is_read_and_what_somebody_does_to_one_is_seen() {
+    const POOLS: [&str; 3] = ["default", "second", "own"];
+    let (cluster, between) = Cluster::start_through(&[FLAGS[0], "--status-interval-ms=500"]).await;
+    let second = pool("warmPods: 1").replace("name: default", "name: second");
+    apply(&cluster.server, &[pool("warmPods: 1"), second, pool_with_secrets(&cluster, "own")].join("---\n"));
+    for name in POOLS {
+        for secret in [format!("dormouse-kernel-{name}-tls"), format!("dormouse-storage-{name}")] {
+            cluster.until(&secret, async || !cluster.get(&["secret", &secret], "{.metadata.uid}").is_empty()).await;
+        }
+        let deployment = format!("dormouse-kernel-{name}");
+        cluster.until(&deployment, async || !cluster.get(&["deployment", &deployment], "{.metadata.uid}").is_empty()).await;
+        let ready = r#"{"status":{"replicas":1,"readyReplicas":1,"availableReplicas":1}}"#;
+        let patch = ["patch", "deployment", &deployment, "-n", "team", "--subresource=status", "--type=merge", "-p", ready];
+        cluster.server.kubectl(&patch).unwrap();
+        let reason = || cluster.get(&["kernelpool", name], "{.status.conditions[0].reason}");
+        cluster.until("the pool is ready", async || reason() == "PodsReady").await;
+    }
+    // What the operator has written itself, it has heard of by then.
+    cluster.leases(1).await;
+    looked_at(&cluster, POOLS.len()).await;
+    let reads = || between.reads("/namespaces/team/secrets/");
+    let before = reads().len();
+    assert!(before > 0);
+    cluster.leases(2).await;
+    looked_at(&cluster, POOLS.len()).await;
+    assert_eq!(reads().split_off(before), [""; 0], "pools that nothing happens to");
+
+    let tls = || cluster.get(&["secret", "dormouse-kernel-default-tls"], "{.metadata.uid}");
+    let uid = tls();
+    cluster.server.kubectl(&["delete", "secret", "dormouse-kernel-default-tls", "-n", "team"]).unwrap();
+    cluster.until("the certificate is made again", async || !tls().is_empty() && tls() != uid).await;
+    let other = r#"{"data":{"accessKeyId":"b3RoZXI="}}"#;
+    cluster.server.kubectl(&["patch", "secret", "s3", "-n", "team", "--type=merge", "-p", other]).unwrap();
+    let copied = || cluster.get(&["secret", "dormouse-storage-own"], "{.data.accessKeyId}");
+    cluster.until("the copy is what the original is", async || copied() == "b3RoZXI=").await;
+    cluster.server.kubectl(&["delete", "secret", "keys", "-n", "team"]).unwrap();
+    let reason = || cluster.get(&["kernelpool", "own"], "{.status.conditions[0].reason}");
+    cluster.until("the pool says that its keys are gone", async || reason() == "EncryptionKeysInvalid").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::support::{account, apply, start_operator};
+use crate::support::{Cluster, account, apply, between::Between, metrics::metric, start_operator, stores};
 use bytes::Bytes;
 use dormouse_erasure::clusters::TenantPrefix;
 use dormouse_lifecycle::SessionKey;
@@ -24,7 +24,6 @@ struct World {
     _minio: Minio,
     operator: Process,
     admin: String,
-    http: reqwest::Client,
     _folder: tempfile::TempDir,
 }
 
@@ -40,8 +39,7 @@ impl World {
         }
         apply(&server, &pool_with_its_own_store(&minio));
         let (operator, admin) = start_operator(&kubeconfig, &minio, folder.path(), &["--orphan-sweep-interval-seconds=1"]);
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { server, bucket, theirs, _minio: minio, operator, admin, http, _folder: folder }
+        Self { server, bucket, theirs, _minio: minio, operator, admin, _folder: folder }
     }
 
     fn cluster(&self) -> String {
@@ -55,12 +53,8 @@ impl World {
         self.server.kubectl(&["get", "kernelsession", name, "-n", "team", "-o", "jsonpath={.metadata.uid}"]).unwrap()
     }
 
-    /// The sum of a metric's lines that contain `with`.
     async fn metric(&self, name: &str, with: &str) -> u64 {
-        let Ok(answer) = self.http.get(format!("http://{}/metrics", self.admin)).send().await else { return 0 };
-        let text = answer.text().await.unwrap();
-        let lines = text.lines().filter(|line| line.starts_with(&format!("dormouse_operator_{name}")) && line.contains(with));
-        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64).sum()
+        metric(&self.admin, name, with).await
     }
 
     async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
@@ -162,4 +156,39 @@ async fn what_is_of_no_session_goes_and_what_may_be_somebodys_stays() {
     assert!(world.metric("orphan_objects_erased_total", "").await >= 2);
     assert_eq!(world.metric("orphans_left", "").await, 2, "the uid is unknown in two places");
     assert_eq!(world.metric("orphan_sweeps_total", "failed").await, 0, "{}", world.operator.output());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_looks_after_some_namespaces_asks_each_for_its_own_sessions_and_once_a_visit() {
+    const NAMESPACES: [&str; 2] = ["team", "second"];
+    const CLUSTER: &str = "here";
+    let flags = ["--orphan-sweep-interval-seconds=1", "--watch-namespaces=team,second", "--storage-cluster=here"];
+    dormouse_service::telemetry::install_tls_provider();
+    let (server, minio) = tokio::try_join!(ApiServer::start(), Minio::start()).unwrap();
+    let between = Between::start(&server).await;
+    let cluster = Cluster::start_with(server, minio, &NAMESPACES, &flags, Some(&between)).await;
+    let (mut live, mut gone) = (BTreeSet::new(), BTreeSet::new());
+    for namespace in NAMESPACES {
+        // What their pods do before they write anything.
+        place(namespace).join(&cluster.bucket, CLUSTER).await.unwrap();
+        let object = "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession";
+        apply(&cluster.server, &format!("{object}\nmetadata: {{name: a, namespace: {namespace}}}\nspec: {{}}\n"));
+        live.extend(stores(&cluster.server, &cluster.bucket, namespace, "a", "default").await);
+        gone.extend(store(&cluster.bucket, namespace, STRANGER).await);
+    }
+    cluster.until("what is of no session is removed", async || left(&cluster.bucket, &gone).await == 0).await;
+
+    let sweeps = async || metric(&cluster.admin, "orphan_sweeps_total", "done").await;
+    // Watches list fewer at once.
+    let lists = || between.reads("/kernelsessions?").into_iter().filter(|path| path.contains("limit=500")).collect::<Vec<_>>();
+    let (since, before) = (sweeps().await, lists().len());
+    cluster.until("six more visits", async || sweeps().await >= since + 6).await;
+    let listed = lists().split_off(before);
+    let visits = sweeps().await - since;
+    assert!(listed.len() as u64 <= visits + 1, "one a visit, and one that is under way: {visits} visits, {listed:#?}");
+    let of = |namespace: &str| listed.iter().filter(|path| path.contains(&format!("/namespaces/{namespace}/"))).count();
+    assert!(NAMESPACES.iter().all(|namespace| of(namespace) > 0), "{listed:#?}");
+    assert_eq!(left(&cluster.bucket, &live).await, live.len(), "of sessions");
+    let failed = metric(&cluster.admin, "orphan_sweeps_total", "failed").await;
+    assert_eq!(failed, 0, "{}", cluster.operator.output());
 }

@@ -77,7 +77,7 @@ pub async fn reconcile(broker: Arc<ToolBroker>, context: Arc<Context>) -> Outcom
             return Ok(Action::requeue(RESYNC));
         }
     };
-    let due = context.authority.ensure(&Leaf::broker(&*broker)).await?;
+    let due = context.ensure_certificate(&Leaf::broker(&*broker)).await?;
     let deployment = apply_all(&valid, &context).await?;
     write_status(&broker, &context, &health(&deployment), &found).await?;
     let due = found.due.map_or(due, |journal| journal.min(due));

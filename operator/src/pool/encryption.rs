@@ -5,19 +5,32 @@ use dormouse_control::reason::PoolReason;
 use dormouse_crds::pool::Encryption;
 use dormouse_kms::{Credentials, credentials};
 use dormouse_seal::{KeyError, Keyring};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
 use super::validate::ValidPool;
-use crate::refusal::Refusal;
-use crate::{context::Context, storage::StorageError};
+use crate::{
+    checked::{Found, Subject},
+    context::Context,
+    refusal::Refusal,
+    storage::StorageError,
+};
 
-/// Makes sure that the Secrets that the pool names hold keys, and credentials of its KMS.
+/// Makes sure that the Secrets that the pool names hold keys, and credentials of its KMS. Of Secrets that did, and are the same still, none is read.
 ///
 /// # Errors
 /// [`StorageError::Refused`] when somebody must change something.
 pub async fn check(context: &Context, pool: &ValidPool) -> Result<(), StorageError> {
     let Some(encryption) = &pool.encryption else { return Ok(()) };
+    let keys = encryption.key_secret_ref.iter().map(|keys| keys.name.as_str());
+    let kms = encryption.kms.iter().map(|kms| kms.credentials_secret_ref.name.as_str());
+    let (holder, wanted) = (format!("encryption of {}", pool.name), format!("{encryption:?}"));
+    let subject = Subject { namespace: &pool.namespace, secrets: &keys.chain(kms).collect::<Vec<_>>(), holder: &holder, wanted: &wanted };
+    context.checked.due(subject, read(context, pool, encryption)).await.map(drop)
+}
+
+async fn read(context: &Context, pool: &ValidPool, encryption: &Encryption) -> Result<Found, StorageError> {
     let api: Api<Secret> = Api::namespaced(context.client.clone(), &pool.namespace);
     if let Some(keys) = &encryption.key_secret_ref {
         judge_keys(encryption, &keys.name, api.get_opt(&keys.name).await?.as_ref()).map_err(StorageError::Refused)?;
@@ -26,7 +39,7 @@ pub async fn check(context: &Context, pool: &ValidPool) -> Result<(), StorageErr
         let name = &kms.credentials_secret_ref.name;
         judge_credentials(name, api.get_opt(name).await?.as_ref()).map_err(StorageError::Refused)?;
     }
-    Ok(())
+    Ok(Found::Good(Timestamp::MAX))
 }
 
 fn refusal(message: String) -> Refusal {

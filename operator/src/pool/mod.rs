@@ -20,15 +20,11 @@ use dormouse_crds::{
     condition::READY,
     labels::POOL,
     pool::{KernelPool, KernelPoolStatus, StoredIn},
-    session::KernelSession,
 };
 use dormouse_store::rights::Rights;
 use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::{
-    Resource as _, ResourceExt as _,
-    runtime::{controller::Action, reflector::ObjectRef},
-};
+use kube::{Resource as _, ResourceExt as _, runtime::controller::Action};
 
 use crate::{
     apply::{apply_status, latest},
@@ -64,7 +60,7 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
     }
     let held = retention::hold(&pool, &context).await?;
     // Also of pods that go on when its spec cannot be built any more.
-    let certificate_due = context.authority.ensure(&Leaf::kernel(&*pool)).await?;
+    let certificate_due = context.ensure_certificate(&Leaf::kernel(&*pool)).await?;
     let valid = match validate(&pool, &context.config) {
         Ok(valid) => valid,
         Err(refusal) => {
@@ -131,7 +127,7 @@ async fn apply_all(valid: &ValidPool, context: &Context) -> Result<(Deployment, 
 
 /// How many pods the pool should have now.
 fn replicas(context: &Context, namespace: &str, pool: &str, size: Size) -> u32 {
-    let index = context.index.lock().unwrap_or_else(PoisonError::into_inner);
+    let index = context.index();
     let waiting = context.hub.waiting(namespace, pool, |told, served| index.waiting(namespace, pool, told, served));
     drop(index);
     let live = context.hub.live(namespace, pool).saturating_add(waiting);
@@ -228,18 +224,10 @@ async fn write_status(pool: &KernelPool, context: &Context, health: &Health, sto
         context.event(pool, !health.reason.is_trouble(), &health.reason.to_string(), &health.message).await;
         tracing::info!(namespace = pool.namespace(), pool = pool.name_any(), reason = %health.reason, message = health.message, "pool");
     }
-    for waiting in waiting_for(pool, context) {
-        context.hub.tell(waiting.namespace.as_deref().unwrap_or_default(), &waiting.name).await;
+    // Sessions that are not ready may be so because of their pool.
+    let waiting = context.index().not_ready(&pool.namespace().unwrap_or_default(), &pool.name_any());
+    for session in waiting {
+        context.hub.tell(&session.namespace, &session.name).await;
     }
     Ok(interval)
-}
-
-/// Sessions that must be looked at because their pool changed: those that are not ready.
-fn waiting_for(pool: &KernelPool, context: &Context) -> Vec<ObjectRef<KernelSession>> {
-    let (namespace, name) = (pool.namespace(), pool.name_any());
-    let waits = |session: &KernelSession| {
-        let ready = session.status.as_ref().and_then(|status| find(&status.conditions, READY));
-        session.namespace() == namespace && session.spec.pool == name && ready.is_none_or(|ready| ready.status != "True")
-    };
-    context.caches.sessions.state().iter().filter(|session| waits(session)).map(|session| ObjectRef::from_obj(&**session)).collect()
 }

@@ -1,6 +1,6 @@
 //! How long a pool stays: as long as sessions are stored where it says. Whoever deletes them has to know where that is, and with which credentials.
 
-use std::{sync::PoisonError, time::Duration};
+use std::time::Duration;
 
 use dormouse_control::reason::PoolReason;
 use dormouse_crds::{
@@ -18,12 +18,10 @@ use kube::{
 use serde_json::json;
 
 use super::{Health, write_status};
-use crate::{context::Context, controller::Outcome, credentials, error::ReconcileError, storage};
+use crate::{context::Context, controller::Outcome, credentials, error::ReconcileError, storage, trim::LIST_PAGE_OBJECTS};
 
 /// How soon a pool that is to go is looked at again while sessions are stored there.
 const REMAINING_AGAIN: Duration = Duration::from_secs(5);
-/// Sessions in one answer of the API server.
-const SESSIONS_PAGE: u32 = 500;
 
 fn is_held(pool: &KernelPool) -> bool {
     pool.finalizers().iter().any(|name| name == SESSIONS_FINALIZER)
@@ -54,7 +52,7 @@ pub(crate) fn have_held(context: &Context, namespace: &str, name: &str) {
 
 /// Whether anything may be stored where it says: sessions of its own, or a broker's journal of those of the namespace.
 pub(super) fn is_used(pool: &KernelPool, context: &Context) -> bool {
-    let index = context.index.lock().unwrap_or_else(PoisonError::into_inner);
+    let index = context.index();
     let namespace = pool.namespace().unwrap_or_default();
     index.count(&namespace, &pool.name_any()) > 0 || (has_journal(pool, context) && index.has_any(&namespace))
 }
@@ -71,19 +69,18 @@ pub(super) async fn release(pool: &KernelPool, context: &Context) -> Outcome {
         // Everything it has is owned by it and goes with it.
         return Ok(Action::await_change());
     }
-    let (sessions, others) = remaining(pool, context).await?;
-    if sessions > 0 {
-        let message =
-            format!("It is being deleted, and stays until the {sessions} sessions are gone that are stored where it says: delete them.");
-        let health = Health { ready: false, reason: PoolReason::SessionsRemain, message, pods: 0 };
-        write_status(pool, context, &health, None).await?;
-        return Ok(Action::requeue(REMAINING_AGAIN));
+    let known = known(pool, context);
+    if known > 0 {
+        return sessions_remain(pool, known, context).await;
     }
     if archived_remain(pool, context).await? {
         let message = "It is being deleted, and stays until the archived sessions are gone that are stored where it says: list them over HTTP, and delete them.";
-        let health = Health { ready: false, reason: PoolReason::SessionsRemain, message: message.to_owned(), pods: 0 };
-        write_status(pool, context, &health, None).await?;
-        return Ok(Action::requeue(REMAINING_AGAIN));
+        return stays(pool, message.to_owned(), context).await;
+    }
+    // Last, and not each time that it is looked at: this reads every session of the namespace. One that has come from the archive meanwhile is there.
+    let (sessions, others) = listed(pool, context).await?;
+    if sessions > 0 {
+        return sessions_remain(pool, sessions, context).await;
     }
     if others == 0 {
         leave_store(pool, context).await;
@@ -94,22 +91,44 @@ pub(super) async fn release(pool: &KernelPool, context: &Context) -> Outcome {
     Ok(Action::await_change())
 }
 
-/// Sessions that are, or whose calls may be, stored where the pool says; and all others of the namespace. As etcd has them now.
-async fn remaining(pool: &KernelPool, context: &Context) -> Result<(usize, usize), kube::Error> {
-    let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
-    let api: Api<KernelSession> = Api::namespaced(context.client.clone(), &namespace);
-    let brokers = context.caches.brokers.state();
-    let journals_here = |broker: &str| {
-        let found = brokers.iter().find(|it| it.namespace().as_deref() == Some(&namespace) && it.name_any() == broker);
+async fn sessions_remain(pool: &KernelPool, sessions: usize, context: &Context) -> Outcome {
+    let message =
+        format!("It is being deleted, and stays until the {sessions} sessions are gone that are stored where it says: delete them.");
+    stays(pool, message, context).await
+}
+
+async fn stays(pool: &KernelPool, message: String, context: &Context) -> Outcome {
+    let health = Health { ready: false, reason: PoolReason::SessionsRemain, message, pods: 0 };
+    write_status(pool, context, &health, None).await?;
+    Ok(Action::requeue(REMAINING_AGAIN))
+}
+
+/// Tells of a broker's name whether its journal may be where the pool says.
+fn keeps_calls_in(pool: &KernelPool, context: &Context) -> impl Fn(&str) -> bool {
+    let (namespace, name, brokers) = (pool.namespace(), pool.name_any(), context.caches.brokers.state());
+    move |broker| {
+        let found = brokers.iter().find(|it| it.namespace() == namespace && it.name_any() == broker);
         // Of a broker that is gone nobody knows where its journal was.
         found.is_none_or(|broker| broker.spec.journal.pool == name)
-    };
-    let mut params = ListParams::default().limit(SESSIONS_PAGE);
+    }
+}
+
+/// Sessions that are, or whose calls may be, stored where the pool says, as far as the watch has told of them.
+fn known(pool: &KernelPool, context: &Context) -> usize {
+    let keeps_calls = keeps_calls_in(pool, context);
+    context.index().stored_with(&pool.namespace().unwrap_or_default(), &pool.name_any(), keeps_calls)
+}
+
+/// The same as etcd has them now; and all others of the namespace.
+async fn listed(pool: &KernelPool, context: &Context) -> Result<(usize, usize), kube::Error> {
+    let (name, keeps_calls) = (pool.name_any(), keeps_calls_in(pool, context));
+    let api: Api<KernelSession> = Api::namespaced(context.client.clone(), &pool.namespace().unwrap_or_default());
+    let mut params = ListParams::default().limit(LIST_PAGE_OBJECTS);
     let (mut mine, mut others) = (0, 0);
     loop {
         let page = api.list(&params).await?;
         for session in &page.items {
-            let here = session.spec.pool == name || session.spec.tool_broker_ref.as_ref().is_some_and(|broker| journals_here(&broker.name));
+            let here = session.spec.pool == name || session.spec.tool_broker_ref.as_ref().is_some_and(|broker| keeps_calls(&broker.name));
             if here { mine += 1 } else { others += 1 }
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {

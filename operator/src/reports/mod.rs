@@ -104,11 +104,9 @@ async fn gone(context: &Context, uid: &str) {
 
 /// Tells of every session that is placed on this pod.
 async fn placed_on(context: &Context, pod_uid: &str) {
-    for session in context.caches.sessions.state() {
-        let placement = session.status.as_ref().and_then(|status| status.placement.as_ref());
-        if placement.is_some_and(|placement| placement.pod_uid == pod_uid) {
-            context.hub.tell(&session.namespace().unwrap_or_default(), &session.name_any()).await;
-        }
+    let placed = context.index().placed_on(pod_uid);
+    for session in placed {
+        context.hub.tell(&session.namespace, &session.name).await;
     }
 }
 

@@ -87,6 +87,7 @@ async fn context(server: Arc<Server>) -> Context {
         peers: RwLock::new(PeerClient::new(tls.clone()).unwrap()),
         tls: tokio::sync::watch::Sender::new(tls),
         authority,
+        checked: Default::default(),
         stores: Stores::default(),
         hub: Hub::new(tokio::sync::mpsc::channel(1).0, None),
         http: reqwest::Client::builder().no_proxy().build().unwrap(),

@@ -5,18 +5,18 @@
 pub mod archive;
 pub mod deletion;
 mod patch;
+mod seen;
 pub mod stored;
 mod strays;
 mod told;
 
 use std::{
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use dormouse_control::{
     condition::find,
-    pool::demand::{has_to_start, wake_believed},
     reason::{PoolReason, SessionReason},
     session::{Facts, Process as Owner, Urgency, status, urgency},
 };
@@ -33,7 +33,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
-    runtime::{controller::Action, reflector::ObjectRef, watcher},
+    runtime::{controller::Action, reflector::ObjectRef},
 };
 use serde_json::json;
 
@@ -46,6 +46,7 @@ use crate::{
     reports, unread,
 };
 use patch::patch_status;
+pub use seen::seen;
 use stored::Stored;
 
 /// Even when nothing happens, a session is looked at this often.
@@ -342,59 +343,4 @@ async fn announce(session: &KernelSession, old: &KernelSessionStatus, new: &Kern
         Some(reason) => context.event(session, false, &reason, &ready.message).await,
         None => context.event(session, true, "Recovered", "The session can run again.").await,
     }
-}
-
-/// Counts the sessions of each pool as the watch tells of them, and has a pool looked at whose size that changes.
-pub fn seen(context: &Context, event: &watcher::Event<KernelSession>) {
-    let mut index = context.index.lock().unwrap_or_else(PoisonError::into_inner);
-    let touched = match event {
-        watcher::Event::Init => {
-            index.list_begins();
-            None
-        }
-        watcher::Event::InitDone => {
-            index.list_ended();
-            None
-        }
-        watcher::Event::Delete(session) => {
-            index.forget(&session.stored_uid());
-            index.forget(&session.uid().unwrap_or_default());
-            Some(session)
-        }
-        watcher::Event::InitApply(session) | watcher::Event::Apply(session) => {
-            let gone = session.metadata.deletion_timestamp.is_some() || session.returning().is_some();
-            let to_start = has_to_start(&session.spec, session.status.as_ref(), gone);
-            let (namespace, uid) = (session.namespace().unwrap_or_default(), session.stored_uid());
-            let left = session.status.as_ref().and_then(|status| wake_believed(status, Timestamp::now()));
-            context.hub.requested(&namespace, &session.spec.pool, &uid, left.map(|left| left.unsigned_abs()));
-            if session.uid().is_some_and(|of_object| of_object != uid) {
-                // By which it was known until the archive said which session it is.
-                index.forget(&session.uid().unwrap_or_default());
-            }
-            index.note(&namespace, &session.spec.pool, &uid, to_start).then_some(session)
-        }
-    };
-    let Some(session) = touched.or_else(|| wanted(event)) else { return };
-    let (namespace, pool) = (session.namespace().unwrap_or_default(), &session.spec.pool);
-    // With its first session a pool has to stay, and without its last it may go.
-    let edge = index.count(&namespace, pool) <= 1;
-    drop(index);
-    // So has the pool where its calls are, which may be another one.
-    let broker = session.spec.tool_broker_ref.as_ref().and_then(|broker| {
-        let broker = ObjectRef::new(&broker.name).within(&namespace);
-        context.caches.brokers.get(&broker)
-    });
-    if let Some(broker) = broker {
-        pool::have_held(context, &namespace, &broker.spec.journal.pool);
-    }
-    if edge || pool::is_to_resize(context, &namespace, pool) {
-        // A pool whose turn does not fit the queue is looked at before long in any case.
-        let _ = context.pool_triggers.try_send(ObjectRef::new(pool).within(&namespace));
-    }
-}
-
-/// The session of an event that says that somebody waits for it.
-fn wanted(event: &watcher::Event<KernelSession>) -> Option<&KernelSession> {
-    let (watcher::Event::Apply(session) | watcher::Event::InitApply(session)) = event else { return None };
-    session.status.as_ref().and_then(|status| wake_believed(status, Timestamp::now())).map(|_| session)
 }

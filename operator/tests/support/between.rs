@@ -1,8 +1,8 @@
-//! What lies between the operator and the API server: it ends the operator behind one of its writes, brings news late, or brings none.
+//! What lies between the operator and the API server: it counts what passes, ends the operator behind one of its writes, brings news late, or brings none.
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -28,6 +28,9 @@ const TOO_EARLY: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"sta
 /// What an API server says of a watch that begins before what it still knows.
 const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}"#;
 
+/// What the path of a watch has in it.
+const WATCHES: &str = "watch=true";
+
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -52,6 +55,8 @@ struct Inner {
     client: reqwest::Client,
     fault: watch::Sender<Fault>,
     writes: AtomicU64,
+    /// Paths of what was read, watches aside.
+    reads: Mutex<Vec<String>>,
     is_dead: AtomicBool,
 }
 
@@ -65,6 +70,7 @@ impl Between {
             client: reqwest::Client::builder().no_proxy().tls_certs_only(authority).build().unwrap(),
             fault: watch::Sender::new(Fault::None),
             writes: AtomicU64::new(0),
+            reads: Mutex::default(),
             is_dead: AtomicBool::new(false),
         }));
         let routes = Router::new().fallback(pass).with_state(this.clone());
@@ -85,6 +91,11 @@ impl Between {
     /// Writes since then that were answered, leases and Events aside.
     pub fn writes(&self) -> u64 {
         self.0.writes.load(Ordering::SeqCst)
+    }
+
+    /// What it has read from the beginning on whose path has this in it, watches aside.
+    pub fn reads(&self, part: &str) -> Vec<String> {
+        self.0.reads.lock().unwrap().iter().filter(|path| path.contains(part)).cloned().collect()
     }
 
     /// Whether the operator is to be ended: nothing of it passes any more.
@@ -114,6 +125,9 @@ async fn pass(State(between): State<Between>, request: Request) -> Response {
     if between.fault() == Fault::TooEarly && parts.method == Method::POST && to.contains("/kernelsessions?") {
         return (StatusCode::SERVICE_UNAVAILABLE, TOO_EARLY).into_response();
     }
+    if parts.method == Method::GET && !to.contains(WATCHES) {
+        between.0.reads.lock().unwrap().push(to.clone());
+    }
     let mut headers = parts.headers;
     headers.remove(HOST);
     let sent = between.0.client.request(parts.method, format!("{}{to}", between.0.server)).headers(headers);
@@ -133,7 +147,7 @@ async fn pass(State(between): State<Between>, request: Request) -> Response {
     if let Some(kind) = answer.headers().get("content-type") {
         response = response.header("content-type", kind);
     }
-    if !to.contains("watch=true") {
+    if !to.contains(WATCHES) {
         return response.body(Body::from_stream(answer.bytes_stream())).unwrap();
     }
     let mut changes = between.0.fault.subscribe();

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod between;
+pub mod metrics;
 
 use std::{
     collections::BTreeMap,
@@ -135,8 +136,8 @@ pub struct Cluster {
     pub bucket: S3,
     pub minio: Minio,
     pub operator: Process,
-    /// Where the operator tells whether it is ready.
-    admin: String,
+    /// Where the operator tells whether it is ready, and what it counts.
+    pub admin: String,
     /// Which of this process' clusters it is: its pods have addresses of their own.
     number: u8,
     folder: tempfile::TempDir,

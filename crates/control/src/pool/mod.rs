@@ -2,4 +2,5 @@
 
 pub mod demand;
 pub mod emptiest;
+pub mod index;
 pub mod scale;
