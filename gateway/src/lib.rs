@@ -45,8 +45,8 @@ mod lifetimes;
 pub mod links;
 mod local;
 mod metrics;
-#[cfg(feature = "kubernetes")]
 mod names;
+#[cfg(feature = "kubernetes")]
 pub mod objects;
 pub mod origins;
 pub mod peers;
