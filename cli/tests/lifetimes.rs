@@ -3,10 +3,11 @@
 use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener},
-    time::{Duration, Instant},
+    path::Path,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use crate::support::Dev;
+use crate::support::{Dev, Said};
 use serde_json::Value;
 
 /// How long anything may take on a machine that is busy with everything else.
@@ -133,20 +134,40 @@ fn far_side() -> SocketAddr {
     address
 }
 
+/// A quota of which nothing is left.
+struct Spent {
+    limit: &'static str,
+    data: tempfile::TempDir,
+    dev: Dev,
+}
+
+fn manifest(data: &Path) -> String {
+    data.join("manifest.yaml").to_str().unwrap().to_owned()
+}
+
+fn started(data: &Path) -> Dev {
+    let file = manifest(data);
+    Dev::start(data, &["--broker", &file, "--session", &file])
+}
+
+/// Whether the quota refuses what was said.
+fn is_refused(said: &Said, limit: &str) -> bool {
+    let resource = limit.split(':').next().unwrap();
+    !said.status.success() && said.err.contains("QuotaExceeded") && said.err.contains(resource)
+}
+
 /// A limit, and what uses it up and is refused then: in one session again and again, or in one after the other.
-fn refused_by(limit: &str, code: &str, in_one: bool) {
+fn refused_by(limit: &'static str, code: &str, in_one: bool) -> Spent {
     let data = tempfile::tempdir().unwrap();
-    let file = data.path().join("manifest.yaml");
-    let manifest = format!(
+    let text = format!(
         "apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: net}}\n\
          spec: {{egress: {{allow: [{{host: '127.0.0.1:*', private: true}}]}}}}\n---\n\
          apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: s}}\n\
          spec: {{toolBrokerRef: {{name: net}}, egress: {{allow: [{{host: '127.0.0.1:*'}}]}}}}\n---\n\
          apiVersion: dormouse.dev/v1alpha1\nkind: KernelQuota\nmetadata: {{name: team}}\nspec: {{{limit}}}\n"
     );
-    std::fs::write(&file, manifest).unwrap();
-    let file = file.to_str().unwrap();
-    let dev = Dev::start(data.path(), &["--broker", file, "--session", file]);
+    std::fs::write(manifest(data.path()), text).unwrap();
+    let dev = started(data.path());
     // What uses a limit up is let through as long as it is not: at its edge the last one was.
     let mut passed = 0;
     let mut said = dev.command(&["eval", "--session", "s", code], "");
@@ -158,19 +179,42 @@ fn refused_by(limit: &str, code: &str, in_one: bool) {
         }
         !said.status.success()
     });
-    let resource = limit.split(':').next().unwrap();
-    assert!(said.err.contains("QuotaExceeded") && said.err.contains(resource), "{limit}: {}", said.err);
+    assert!(is_refused(&said, limit), "{limit}: {}", said.err);
     assert!(passed > 0, "{limit}: refused before anything was used: {}", said.err);
+    Spent { limit, data, dev }
+}
+
+/// An hour of the clock, in which processor time counts; a day has whole ones.
+fn hour() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 3600
+}
+
+/// What is spent stays so when gateway and kernel pod end and others begin, by the first cell that they are sent.
+fn refused_after_restarts(Spent { limit, data, mut dev }: Spent) {
+    let begun = hour();
+    let evals = usage(&dev)["total"]["evals"].clone();
+    for by_force in [true, false] {
+        if by_force {
+            dev.kill();
+        } else {
+            assert!(dev.terminate().success());
+        }
+        dev = started(data.path());
+        until("what was committed is counted", || usage(&dev)["total"]["evals"] == evals);
+        let said = dev.command(&["eval", "--session", "s", "1"], "");
+        assert!(is_refused(&said, limit) || hour() != begun, "{limit}, by force: {by_force}: {}{}", said.out, said.err);
+    }
 }
 
 #[test]
 fn each_limit_of_a_quota_lets_through_what_fits_and_refuses_what_does_not() {
     let far_side = far_side();
     refused_by("evalsPerSecond: 1", "1", true);
-    refused_by("storedBytes: 100", "1", true);
-    refused_by("cpuSecondsPerHour: 1", "for (let i = 0; i < 1e7; i++);", true);
-    refused_by("egressBytesPerDay: 250", &format!("await (await fetch('http://{far_side}/')).text()"), true);
     refused_by("liveHeapBytes: 1000", "globalThis.much = 'x'.repeat(100_000)", false);
+    refused_after_restarts(refused_by("storedBytes: 100", "1", true));
+    refused_after_restarts(refused_by("cpuSecondsPerHour: 1", "for (let i = 0; i < 1e7; i++);", true));
+    let fetches = format!("await (await fetch('http://{far_side}/')).text()");
+    refused_after_restarts(refused_by("egressBytesPerDay: 250", &fetches, true));
 }
 
 #[test]

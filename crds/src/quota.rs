@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "kubernetes")]
 use crate::condition::Condition;
 
 /// Limits of a namespace, of which each holds where there are several quotas; in the status, what is used of them. Absent: not limited.
@@ -78,8 +77,8 @@ impl KernelQuotaSpec {
 }
 
 /// What a namespace has used, as far as it is limited.
-#[cfg(feature = "kubernetes")]
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct KernelQuotaStatus {
     /// The generation that this status is about.
@@ -87,9 +86,9 @@ pub struct KernelQuotaStatus {
     pub observed_generation: Option<i64>,
     /// `Exceeded`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])))]
     pub conditions: Vec<Condition>,
-    /// What was used when it was looked at last: at most a minute ago while sessions are used.
+    /// What was used when it was looked at last: about a minute ago while sessions are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<KernelQuotaSpec>,
     /// When that was, RFC 3339.

@@ -8,6 +8,7 @@ mod kills;
 mod live;
 mod neighbours;
 mod parked;
+mod quotas;
 mod scale;
 mod support;
 mod writes;

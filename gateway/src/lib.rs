@@ -45,8 +45,8 @@ mod lifetimes;
 pub mod links;
 mod local;
 mod metrics;
-#[cfg(feature = "kubernetes")]
 mod names;
+#[cfg(feature = "kubernetes")]
 pub mod objects;
 pub mod origins;
 pub mod peers;
@@ -262,6 +262,11 @@ impl Gateway {
         desires::run(self.router.clone(), self.metrics.clone(), self.peers.clone(), shutdown)
     }
 
+    /// Has the status of quotas follow what is used, until `shutdown`.
+    pub fn follow_quotas(&self, shutdown: CancellationToken) -> impl Future<Output = ()> + Send + use<> {
+        quota::status::run(self.router.clone(), self.peers.clone(), shutdown)
+    }
+
     /// Answers the other gateways, until `shutdown`.
     pub fn serve_peers(
         &self,
@@ -275,10 +280,11 @@ impl Gateway {
         tally::server::serve(app, tls, listener, shutdown)
     }
 
-    /// Serves the HTTP API and does the wakes that nobody asked for, until `shutdown`; then requests under way have [`DRAIN_TIMEOUT`].
+    /// Serves the HTTP API and does what nobody asks for, until `shutdown`; then requests under way have [`DRAIN_TIMEOUT`].
     pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) {
-        let desires = tokio::spawn(self.background_wakes(shutdown.clone()));
+        let (wakes, quotas) = (self.background_wakes(shutdown.clone()), self.follow_quotas(shutdown.clone()));
+        let unasked = tokio::spawn(async move { tokio::join!(wakes, quotas) });
         self.door.clone().serve(listener, self.routes(shutdown.clone()), shutdown).await;
-        desires.abort();
+        unasked.abort();
     }
 }

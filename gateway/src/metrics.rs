@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use dormouse_control::wakes::Cause;
+use dormouse_control::{quota::Limit, wakes::Cause};
 use dormouse_service::Metrics;
-use prometheus::{HistogramVec, IntCounterVec};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec};
 
 /// Who wanted a session placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,6 +82,8 @@ struct Counters {
     placements: IntCounterVec,
     attempts: IntCounterVec,
     desires: IntCounterVec,
+    quota_refusals: IntCounterVec,
+    quota_status_writes: IntCounter,
 }
 
 /// The gateway's metrics. Clones share them.
@@ -116,6 +118,12 @@ impl GatewayMetrics {
                 "Orders to kernel pods that no client asked for.",
                 &["source", "outcome"],
             )?,
+            quota_refusals: metrics.counters(
+                "gateway_quota_refusals_total",
+                "Requests that a KernelQuota refused, by its limit.",
+                &["limit"],
+            )?,
+            quota_status_writes: metrics.counter("gateway_quota_status_writes_total", "Statuses of KernelQuotas that were written.")?,
         })
     }
 
@@ -151,6 +159,20 @@ impl GatewayMetrics {
     pub fn desire(&self, source: Source, ok: bool) {
         if let Some(counters) = &self.0 {
             counters.desires.with_label_values(&[source.label(), if ok { "ok" } else { "failed" }]).inc();
+        }
+    }
+
+    /// Counts a request that a quota refused.
+    pub fn quota_refused(&self, limit: Limit) {
+        if let Some(counters) = &self.0 {
+            counters.quota_refusals.with_label_values(&[limit.name()]).inc();
+        }
+    }
+
+    /// Counts a status of a quota that was written.
+    pub fn quota_status_written(&self) {
+        if let Some(counters) = &self.0 {
+            counters.quota_status_writes.inc();
         }
     }
 }

@@ -1,10 +1,11 @@
 //! What this gateway knows of what namespaces with quotas have used. What of it counts, [`crate::quota`] decides.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
+use dormouse_control::quota::{CELLS_SECONDS, Told};
 use dormouse_crds::quota::KernelQuotaSpec;
 use tokio::time::Instant;
 
@@ -14,17 +15,29 @@ pub(crate) const MS_PER_SECOND: i64 = 1_000;
 
 /// What is known of namespaces with quotas. Clones share it.
 #[derive(Clone, Default)]
-pub struct Quotas(Arc<Mutex<HashMap<String, Arc<NamespaceUse>>>>);
+pub struct Quotas {
+    known: Arc<Mutex<HashMap<String, Arc<NamespaceUse>>>>,
+    /// Namespaces whose quotas may have to say something else.
+    touched: Arc<Mutex<BTreeSet<String>>>,
+}
 
 /// What is known of one.
 #[derive(Debug, Default)]
 pub(crate) struct NamespaceUse {
-    /// Cells that began in a second of the clock: which second, and how many.
-    pub(crate) cells: Mutex<(i64, u64)>,
+    /// Cells that began, by second of the clock, of the last [`CELLS_SECONDS`].
+    cells: Mutex<BTreeMap<i64, u64>>,
     /// Names of sessions that are being made: the directory may not have them yet.
-    pub(crate) making: Mutex<HashSet<String>>,
+    making: Mutex<HashSet<String>>,
     /// Whoever measures holds it.
-    pub(crate) measured: tokio::sync::Mutex<Option<Measured>>,
+    pub(crate) known: tokio::sync::Mutex<Known>,
+}
+
+/// What was measured.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) measured: Option<Measured>,
+    /// What of it the processes told.
+    pub(crate) told: Told,
 }
 
 /// What was used.
@@ -52,8 +65,21 @@ impl Drop for Held {
 
 impl Quotas {
     pub(crate) fn of(&self, namespace: &str) -> Arc<NamespaceUse> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.entry(namespace.to_owned()).or_default())
+    }
+
+    /// Has it looked at soon what the status of the namespace's quotas is to say.
+    pub(crate) fn touch(&self, namespace: &str) {
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        if !touched.contains(namespace) {
+            touched.insert(namespace.to_owned());
+        }
+    }
+
+    /// The namespaces that are to be looked at.
+    pub(crate) fn take_touched(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Counts a session that is made now. It counts while the answer is kept: until the directory has it, or it is not made.
@@ -88,12 +114,18 @@ impl NamespaceUse {
     pub(crate) fn begin_cells(&self, wanted: u64, limit: u64, now_ms: i64) -> u64 {
         let second = now_ms.div_euclid(MS_PER_SECOND);
         let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        if cells.0 != second {
-            *cells = (second, 0);
-        }
-        let begun = wanted.min(limit.saturating_sub(cells.1));
-        cells.1 += begun;
+        cells.retain(|of, _| second - *of < CELLS_SECONDS);
+        let of_second = cells.entry(second).or_default();
+        let begun = wanted.min(limit.saturating_sub(*of_second));
+        *of_second += begun;
         begun
+    }
+
+    /// The most cells that began in one second of the last [`CELLS_SECONDS`].
+    pub(crate) fn most_cells(&self, now_ms: i64) -> u64 {
+        let second = now_ms.div_euclid(MS_PER_SECOND);
+        let cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        cells.iter().filter(|(of, _)| second - **of < CELLS_SECONDS).map(|(_, begun)| *begun).max().unwrap_or(0)
     }
 }
 
@@ -108,5 +140,15 @@ mod tests {
         assert_eq!((begun(1_000), begun(1_999), begun(2_000)), (5, 0, 5));
         assert_eq!(known.begin_cells(9, 7, 2_001), 2, "the limit was raised");
         assert_eq!(known.begin_cells(1, 0, 9_000), 0);
+    }
+
+    #[test]
+    fn of_the_last_minute_the_second_with_most_cells_is_known() {
+        let known = NamespaceUse::default();
+        for (cells, now_ms) in [(3, 1_000), (9, 1_500), (2, 30_000)] {
+            known.begin_cells(cells, 10, now_ms);
+        }
+        let most = [1_000, 60_999, 61_000, 89_999, 90_000].map(|now_ms| known.most_cells(now_ms));
+        assert_eq!(most, [10, 10, 2, 2, 0]);
     }
 }

@@ -169,6 +169,11 @@ impl Router {
         &self.directory
     }
 
+    /// What it counts by.
+    pub(crate) fn metrics(&self) -> &GatewayMetrics {
+        &self.metrics
+    }
+
     /// Notes that a pod has answered a request.
     pub(crate) fn answered(&self) {
         self.metrics.attempt(AttemptOutcome::Answered);

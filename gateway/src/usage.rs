@@ -53,8 +53,8 @@ fn refused(message: String) -> ApiError {
 pub struct Used {
     /// By day.
     pub days: BTreeMap<String, Sheet>,
-    /// Bytes of all live heaps.
-    pub heap_bytes: u64,
+    /// By pod's uid, bytes of its live heaps; `None`: it does not answer.
+    pub heaps: BTreeMap<String, Option<u64>>,
     /// Why this may not be all.
     pub missing: Vec<String>,
 }
@@ -63,7 +63,7 @@ pub struct Used {
 pub async fn used(router: &Router, namespace: &str, days: Vec<String>) -> Used {
     let pools = router.directory().pools(namespace);
     let call = UsageCall { namespace: namespace.to_owned(), days };
-    let mut used = Used { days: BTreeMap::new(), heap_bytes: 0, missing: Vec::new() };
+    let mut used = Used { days: BTreeMap::new(), heaps: BTreeMap::new(), missing: Vec::new() };
     let pools: Vec<(String, Vec<KernelPod>)> =
         pools.into_iter().map(|pool| (pool.clone(), router.directory().pods(namespace, &pool))).collect();
     // In `dev` one pod is every pool's.
@@ -71,21 +71,21 @@ pub async fn used(router: &Router, namespace: &str, days: Vec<String>) -> Used {
     let pods: Vec<KernelPod> = pools.iter().flat_map(|(_, pods)| pods).filter(|pod| asked.insert(pod.uid.clone())).cloned().collect();
     let call = &call;
     let told: Vec<_> = stream::iter(pods)
-        .map(|pod| async move { (router.kernels().live_usage(&pod, call).await, pod.pod) })
+        .map(|pod| async move { (router.kernels().live_usage(&pod, call).await, pod) })
         .buffer_unordered(ASKED_AT_ONCE_MAX)
         .collect()
         .await;
     let mut numbers = BTreeMap::new();
     for (told, pod) in told {
+        used.heaps.insert(pod.uid, told.as_ref().ok().map(|told| told.heap_bytes));
         match told {
             Ok(told) => {
                 numbers.insert(told.boot, told.number);
-                used.heap_bytes = used.heap_bytes.saturating_add(told.heap_bytes);
                 for (day, sheet) in told.days {
                     used.days.entry(day).or_default().merge(&sheet);
                 }
             }
-            Err(error) => used.missing.push(format!("kernel pod {pod} does not tell what it has not stored yet: {error}")),
+            Err(error) => used.missing.push(format!("kernel pod {} does not tell what it has not stored yet: {error}", pod.pod)),
         }
     }
     let mut seen = BTreeSet::new();

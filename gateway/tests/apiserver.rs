@@ -1,5 +1,7 @@
 //! Sessions, placements and rights on a real API server.
 
+mod quotas;
+
 use std::{
     path::Path,
     sync::{Arc, Mutex},
@@ -70,6 +72,7 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     a_large_spec_is_read_where_it_is_needed(&client, &directory).await;
     what_kubectl_does_is_seen(&server, &directory).await;
     quotas_and_config_maps_are_read(&server, &directory).await;
+    quotas::what_a_quota_says_follows_what_there_is(&server, &directory).await;
     of_two_gateways_and_kubectl_none_goes_beyond_a_resource_quota(&server, &client, &directory).await;
     let authenticator = KubernetesAuthenticator::new(client, "dormouse".into());
     rights_are_the_clusters(&server, &authenticator).await;
@@ -194,25 +197,22 @@ async fn of_two_gateways_and_kubectl_none_goes_beyond_a_resource_quota(
     shutdown.cancel();
 }
 
+fn quota(namespace: &str, name: &str, spec: &str) -> String {
+    format!("apiVersion: dormouse.dev/v1alpha1\nkind: KernelQuota\nmetadata: {{name: {name}, namespace: {namespace}}}\nspec: {spec}\n")
+}
+
 async fn quotas_and_config_maps_are_read(server: &ApiServer, directory: &KubernetesDirectory) {
     server.kubectl(&["create", "configmap", "boot", "-n", "team", "--from-literal=main.ts=let n = 1"]).unwrap();
     assert_eq!(directory.config("team", "boot", "main.ts").await.unwrap().as_deref(), Some("let n = 1"));
     assert_eq!(directory.config("team", "boot", "other").await.unwrap(), None);
     assert_eq!(directory.config("team", "nothing", "main.ts").await.unwrap(), None);
 
-    let quota = |name: &str, spec: &str| {
-        format!("apiVersion: dormouse.dev/v1alpha1\nkind: KernelQuota\nmetadata: {{name: {name}, namespace: team}}\nspec: {spec}\n")
-    };
+    let quota = |name: &str, spec: &str| quota("team", name, spec);
     assert!(apply(server, &quota("none", "{}")).unwrap_err().to_string().contains("limits something"));
     apply(server, &quota("one", "{sessions: 5, evalsPerSecond: 9}")).unwrap();
     apply(server, &quota("two", "{sessions: 3}")).unwrap();
     eventually("both quotas are seen", async || directory.limits("team").sessions == Some(3)).await;
     assert_eq!((directory.limits("team").evals_per_second, directory.limits("other").sessions), (Some(9), None));
-    let used = KernelQuotaSpec { sessions: Some(3), live_heap_bytes: Some(7), ..KernelQuotaSpec::default() };
-    directory.tell_used("team", used, Some("3 of 3".to_owned())).await.unwrap();
-    let shown = server.kubectl(&["get", "kq", "two", "-n", "team", "-o", "jsonpath={.status}"]).unwrap();
-    let status: serde_json::Value = serde_json::from_str(&shown).unwrap();
-    assert_eq!((&status["used"], &status["conditions"][0]["status"]), (&serde_json::json!({"sessions": 3}), &"True".into()), "{status}");
     server.kubectl(&["delete", "kq", "one", "two", "-n", "team"]).unwrap();
     eventually("they are gone", async || directory.limits("team") == KernelQuotaSpec::default()).await;
 

@@ -15,6 +15,7 @@ pub mod lifetime;
 pub mod placement;
 pub mod pool;
 pub mod precedence;
+pub mod quota;
 pub mod reason;
 pub mod rotation;
 pub mod session;

@@ -121,6 +121,15 @@ pub enum HibernatedReason {
     NotReported,
 }
 
+/// Reasons of a quota's `Exceeded` condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExceededReason {
+    /// Of a limit nothing is left.
+    LimitReached,
+    /// Of every limit something is left.
+    WithinLimits,
+}
+
 macro_rules! named_as_written {
     ($($reason:ty),*) => {
         $(impl std::fmt::Display for $reason {
@@ -130,7 +139,7 @@ macro_rules! named_as_written {
         })*
     };
 }
-named_as_written!(PoolReason, BrokerReason, JournalReason, HibernatedReason);
+named_as_written!(PoolReason, BrokerReason, JournalReason, HibernatedReason, ExceededReason);
 
 impl std::fmt::Display for SessionReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

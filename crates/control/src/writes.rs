@@ -20,6 +20,8 @@ const SETTLED_WRITES_BURST: u32 = 400;
 /// and that sessions are merely busy. So those cost an API server less than five writes a second, however many they are.
 const BUSY_WRITE_EVERY: Duration = Duration::from_millis(250);
 const BUSY_WRITES_BURST: u32 = 20;
+/// Between two writes of the status of quotas, in the whole cluster and without a burst: nothing waits for it but people who look.
+const QUOTA_WRITE_EVERY: Duration = Duration::from_millis(250);
 /// Between two sessions that leave etcd, in the long run: each is three writes there, and some in the object store.
 const ARCHIVE_EVERY: Duration = Duration::from_millis(50);
 const ARCHIVE_BURST: u32 = 20;
@@ -35,17 +37,15 @@ pub struct Writes {
     archive: Rate,
     /// Sessions that are merely busy, in the whole cluster.
     busy: Mutex<Busy>,
-    busy_every: Duration,
-    busy_burst: u32,
 }
 
 /// Who waits to be written, each with a turn of its own: so nobody looks at a session before it can be written, however many wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Busy {
     /// By uid.
     behind: HashMap<String, Behind>,
-    /// The first turn that nobody has.
-    next_turn: Option<Instant>,
+    turns: Turns,
+    every: Duration,
 }
 
 /// A session of which status says too little.
@@ -71,9 +71,11 @@ impl Writes {
             of_namespace: Rate::new(STATUS_WRITE_EVERY, STATUS_WRITES_BURST),
             settled: Rate::new(SETTLED_WRITE_EVERY * processes, share(SETTLED_WRITES_BURST)),
             archive: Rate::new(ARCHIVE_EVERY * processes, share(ARCHIVE_BURST)),
-            busy: Mutex::default(),
-            busy_every: BUSY_WRITE_EVERY * processes,
-            busy_burst: share(BUSY_WRITES_BURST),
+            busy: Mutex::new(Busy {
+                behind: HashMap::new(),
+                turns: Turns { burst: share(BUSY_WRITES_BURST), next: None },
+                every: BUSY_WRITE_EVERY * processes,
+            }),
         }
     }
 
@@ -92,18 +94,13 @@ impl Writes {
     /// How long to wait before the next try.
     pub fn busy(&self, uid: &str, interval: Duration, now: Instant) -> Result<(), Duration> {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        let Busy { behind, next_turn } = &mut *busy;
+        let Busy { behind, turns, every } = &mut *busy;
         let behind = behind.entry(uid.to_owned()).or_insert(Behind { since: now, turn: None });
         let waited = now.saturating_duration_since(behind.since);
         if waited < interval {
             return Err(interval - waited);
         }
-        let turn = *behind.turn.get_or_insert_with(|| {
-            let unused = now.checked_sub(self.busy_every * self.busy_burst).unwrap_or(now);
-            let turn = next_turn.map_or(unused, |next| next.max(unused));
-            *next_turn = Some(turn + self.busy_every);
-            turn
-        });
+        let turn = *behind.turn.get_or_insert_with(|| turns.take(*every, now));
         let wait = turn.saturating_duration_since(now);
         if wait.is_zero() { Ok(()) } else { Err(wait) }
     }
@@ -119,6 +116,35 @@ impl Writes {
     /// Status says all that there is to say.
     pub fn caught_up(&self, uid: &str) {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner).behind.remove(uid);
+    }
+}
+
+/// The turns of those that wait: one in so long, and a burst of those that nobody took.
+#[derive(Debug, Default)]
+struct Turns {
+    burst: u32,
+    /// The first one that nobody has.
+    next: Option<Instant>,
+}
+
+impl Turns {
+    fn take(&mut self, every: Duration, now: Instant) -> Instant {
+        let unused = now.checked_sub(every * self.burst).unwrap_or(now);
+        let turn = self.next.map_or(unused, |next| next.max(unused));
+        self.next = Some(turn + every);
+        turn
+    }
+}
+
+/// Turns to write the status of quotas, of one gateway.
+#[derive(Debug, Default)]
+pub struct QuotaWrites(Mutex<Turns>);
+
+impl QuotaWrites {
+    /// How long to wait for the next turn, which is the caller's. All `gateways` together have one every quarter of a second.
+    pub fn turn(&self, gateways: u32, now: Instant) -> Duration {
+        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.take(QUOTA_WRITE_EVERY * gateways.max(1), now).saturating_duration_since(now)
     }
 }
 
@@ -223,6 +249,23 @@ mod tests {
             }
         }
         assert_eq!((looks, written), (2_000 - BUSY_WRITES_BURST as usize - 1, 1_000), "once to wait, and once to write");
+    }
+
+    #[test]
+    fn five_thousand_quotas_cost_four_writes_a_second_from_all_gateways_together() {
+        for gateways in [1, 4] {
+            let start = Instant::now();
+            let writes: Vec<QuotaWrites> = (0..gateways).map(|_| QuotaWrites::default()).collect();
+            let turn = |quota: u32| writes[(quota % gateways) as usize].turn(gateways, start);
+            let turns: Vec<Duration> = (0..5_000).map(turn).collect();
+            let within = |seconds| turns.iter().filter(|turn| **turn < Duration::from_secs(seconds)).count();
+            assert_eq!((within(1), within(60), within(1_250)), (4, 240, 5_000), "{gateways}");
+        }
+        let writes = QuotaWrites::default();
+        let (start, later) = (Instant::now(), Instant::now() + Duration::from_secs(60));
+        assert_eq!(writes.turn(1, start), Duration::ZERO);
+        let after_a_pause = [(); 3].map(|()| writes.turn(1, later).as_millis());
+        assert_eq!(after_a_pause, [0, 250, 500], "a pause saves nothing up");
     }
 
     #[test]

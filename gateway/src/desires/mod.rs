@@ -118,6 +118,7 @@ pub async fn run(router: Router, metrics: GatewayMetrics, peers: Peers, shutdown
             change = changes.recv() => match change {
                 Ok(Change::Session(key)) => desires.look(&key),
                 Ok(Change::Pods) => desires.look_at_roomless(),
+                Ok(Change::Quotas(_)) => {}
                 Err(RecvError::Lagged(_)) => desires.look_at_all(),
                 Err(RecvError::Closed) => return,
             },

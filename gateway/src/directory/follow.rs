@@ -45,7 +45,7 @@ async fn watch_deletions(directory: Weak<FolderDirectory>) {
     loop {
         let keys = match changes.recv().await {
             Ok(Change::Session(key)) => vec![key],
-            Ok(Change::Pods) => continue,
+            Ok(Change::Pods | Change::Quotas(_)) => continue,
             Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
                 let Some(directory) = directory.upgrade() else { return };
                 directory.list(None).iter().map(|record| record.key.clone()).collect()

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use dormouse_control::{archive::PageCall, condition::rfc3339, pool::demand::wake_is_to_be_requested};
 use dormouse_crds::{
     labels::STORAGE_FINALIZER,
-    quota::KernelQuotaSpec,
+    quota::{KernelQuotaSpec, KernelQuotaStatus},
     session::{KernelSession, KernelSessionSpec, KernelSessionStatus, Placement},
 };
 use dormouse_watch::WatchScope;
@@ -24,7 +24,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ArchivedPage, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, Seen, SessionPatch,
+    ArchivedPage, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Quota, Record, Seen, SessionPatch,
     archive::ArchiveClient,
     cached::{Sent, SessionCache},
     quotas::{self, Quotas},
@@ -341,11 +341,12 @@ impl Directory for KubernetesDirectory {
         self.shared.quotas.limits(namespace)
     }
 
-    async fn tell_used(&self, namespace: &str, used: KernelQuotaSpec, exceeded: Option<String>) -> Result<(), DirectoryError> {
-        for quota in self.shared.quotas.of(namespace) {
-            quotas::tell(&self.client, &quota, used, exceeded.as_deref()).await?;
-        }
-        Ok(())
+    fn quotas(&self, namespace: Option<&str>) -> Vec<Arc<Quota>> {
+        self.shared.quotas.of(namespace)
+    }
+
+    async fn write_quota(&self, seen: &Quota, status: KernelQuotaStatus) -> Result<(), DirectoryError> {
+        quotas::write(&self.client, seen, &status).await
     }
 
     fn pools(&self, namespace: &str) -> BTreeSet<String> {
@@ -379,6 +380,10 @@ impl Directory for KubernetesDirectory {
         }
         if !self.shared.read_pods().synced {
             pending.push("the list of kernel pods has not arrived");
+        }
+        // Without it nothing would be limited.
+        if !self.shared.quotas.is_synced() {
+            pending.push("the list of KernelQuotas has not arrived");
         }
         pending
     }

@@ -15,7 +15,7 @@ pub use dormouse_control::{
     session::{Key, Record},
 };
 use dormouse_crds::{
-    quota::KernelQuotaSpec,
+    quota::{KernelQuotaSpec, KernelQuotaStatus},
     session::{KernelSessionSpec, Placement},
 };
 use tokio::sync::broadcast;
@@ -79,6 +79,23 @@ pub struct Seen {
     pub archived: bool,
 }
 
+/// A quota, as it was seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quota {
+    /// Namespace and name.
+    pub key: Key,
+    /// Uid of the object.
+    pub object_uid: String,
+    /// What a compare-and-swap compares.
+    pub resource_version: String,
+    /// Changes with every write of the limits.
+    pub generation: Option<i64>,
+    /// What it allows.
+    pub limits: KernelQuotaSpec,
+    /// What it says is used.
+    pub status: KernelQuotaStatus,
+}
+
 /// What changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -86,6 +103,8 @@ pub enum Change {
     Session(Key),
     /// Some kernel pod appeared, changed or went.
     Pods,
+    /// A quota of this namespace, or of any, appeared, changed or went.
+    Quotas(Option<String>),
 }
 
 /// Why the directory did not do what it was asked.
@@ -189,8 +208,13 @@ pub trait Directory: Send + Sync + 'static {
         KernelQuotaSpec::default()
     }
 
-    /// Tells what is used of the quotas of `namespace`, and which limit is reached, if one is.
-    async fn tell_used(&self, _namespace: &str, _used: KernelQuotaSpec, _exceeded: Option<String>) -> Result<(), DirectoryError> {
+    /// The quotas of `namespace`, or all, that have a status.
+    fn quotas(&self, _namespace: Option<&str>) -> Vec<Arc<Quota>> {
+        Vec::new()
+    }
+
+    /// Writes the status of a quota if that is still what `seen` is; else [`DirectoryError::Conflict`].
+    async fn write_quota(&self, _seen: &Quota, _status: KernelQuotaStatus) -> Result<(), DirectoryError> {
         Ok(())
     }
 

@@ -1,16 +1,13 @@
-//! KernelQuotas as a watch has them, and what is written into their status.
+//! KernelQuotas as a watch has them, and how their status is written.
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock},
 };
 
-use dormouse_crds::{
-    condition::{Condition, EXCEEDED},
-    quota::{KernelQuota, KernelQuotaSpec, KernelQuotaStatus},
-};
+use dormouse_control::quota::Limit;
+use dormouse_crds::quota::{KernelQuota, KernelQuotaSpec, KernelQuotaStatus};
 use futures::StreamExt as _;
-use jiff::{SignedDuration, Timestamp};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{Patch, PatchParams},
@@ -19,33 +16,41 @@ use kube::{
 };
 
 use super::{
-    DirectoryError, Key,
+    Change, DirectoryError, Key, Quota,
     kubernetes::{API_TIMEOUT, FIELD_MANAGER, Shared, failure},
     watches::went_back,
 };
 
-/// How long a status counts as new: gateways take turns in writing it.
-const TOLD_INTERVAL: SignedDuration = SignedDuration::from_secs(55);
-
-/// The quotas of all namespaces.
+/// The quotas of all namespaces; `None` before the first list of them.
 #[derive(Default)]
-pub(super) struct Quotas(RwLock<BTreeMap<Key, Arc<KernelQuota>>>);
+pub(super) struct Quotas(RwLock<Option<BTreeMap<Key, Arc<Quota>>>>);
 
 impl Quotas {
-    /// The quotas of a namespace.
-    pub(super) fn of(&self, namespace: &str) -> Vec<Arc<KernelQuota>> {
+    /// The quotas of a namespace, or all.
+    pub(super) fn of(&self, namespace: Option<&str>) -> Vec<Arc<Quota>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = &*known else { return Vec::new() };
+        let Some(namespace) = namespace else { return known.values().cloned().collect() };
         let of_namespace = known.range(Key::new(namespace, "")..).take_while(|(key, _)| key.namespace == namespace);
         of_namespace.map(|(_, quota)| Arc::clone(quota)).collect()
     }
 
     /// What they allow together.
     pub(super) fn limits(&self, namespace: &str) -> KernelQuotaSpec {
-        self.of(namespace).iter().map(|quota| quota.spec).fold(KernelQuotaSpec::default(), KernelQuotaSpec::least)
+        self.of(Some(namespace)).iter().map(|quota| quota.limits).fold(KernelQuotaSpec::default(), KernelQuotaSpec::least)
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<Key, Arc<KernelQuota>>)) {
-        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
+    /// Whether a full list has come: before that nothing is limited.
+    pub(super) fn is_synced(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn replace(&self, listed: BTreeMap<Key, Arc<Quota>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(listed);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<Key, Arc<Quota>>)) {
+        change(self.0.write().unwrap_or_else(PoisonError::into_inner).get_or_insert_default());
     }
 }
 
@@ -53,28 +58,34 @@ pub(super) async fn watch(apis: Vec<Api<DeserializeGuard<KernelQuota>>>, shared:
     let mut rollbacks = shared.sessions.rollbacks();
     loop {
         tokio::select! {
-            () = follow(apis.clone(), &shared.quotas) => return,
+            () = follow(apis.clone(), &shared) => return,
             () = went_back(&mut rollbacks) => {}
         }
     }
 }
 
-async fn follow(apis: Vec<Api<DeserializeGuard<KernelQuota>>>, quotas: &Quotas) {
+async fn follow(apis: Vec<Api<DeserializeGuard<KernelQuota>>>, shared: &Shared) {
     let mut events = std::pin::pin!(dormouse_watch::watch(apis, watcher::Config::default()));
-    let mut listed: BTreeMap<Key, Arc<KernelQuota>> = BTreeMap::new();
+    let mut listed: BTreeMap<Key, Arc<Quota>> = BTreeMap::new();
+    let changed = |key: Key| shared.sessions.notify(Change::Quotas(Some(key.namespace)));
     while let Some(event) = events.next().await {
         match event {
             Ok(watcher::Event::Init) => listed.clear(),
             Ok(watcher::Event::InitApply(object)) => listed.extend(readable(object)),
-            Ok(watcher::Event::InitDone) => quotas.change(|known| *known = std::mem::take(&mut listed)),
+            Ok(watcher::Event::InitDone) => {
+                shared.quotas.replace(std::mem::take(&mut listed));
+                shared.sessions.notify(Change::Quotas(None));
+            }
             Ok(watcher::Event::Apply(object)) => {
                 if let Some((key, quota)) = readable(object) {
-                    quotas.change(|known| drop(known.insert(key, quota)));
+                    shared.quotas.change(|known| drop(known.insert(key.clone(), quota)));
+                    changed(key);
                 }
             }
             Ok(watcher::Event::Delete(object)) => {
                 let key = Key::new(object.namespace().unwrap_or_default(), object.name_any());
-                quotas.change(|known| drop(known.remove(&key)));
+                shared.quotas.change(|known| drop(known.remove(&key)));
+                changed(key);
             }
             Err(error) => tracing::warn!(error = %crate::chain::chain(&error), "the watch of quotas failed; it goes on"),
         }
@@ -82,9 +93,21 @@ async fn follow(apis: Vec<Api<DeserializeGuard<KernelQuota>>>, quotas: &Quotas) 
 }
 
 /// One that cannot be read limits nothing, and must not hide the others.
-fn readable(object: DeserializeGuard<KernelQuota>) -> Option<(Key, Arc<KernelQuota>)> {
+fn readable(object: DeserializeGuard<KernelQuota>) -> Option<(Key, Arc<Quota>)> {
     match object.0 {
-        Ok(quota) => Some((Key::new(quota.namespace().unwrap_or_default(), quota.name_any()), Arc::new(quota))),
+        Ok(quota) => {
+            let key = Key::new(quota.namespace().unwrap_or_default(), quota.name_any());
+            let meta = quota.metadata;
+            let quota = Quota {
+                key: key.clone(),
+                object_uid: meta.uid.unwrap_or_default(),
+                resource_version: meta.resource_version.unwrap_or_default(),
+                generation: meta.generation,
+                limits: quota.spec,
+                status: quota.status.unwrap_or_default(),
+            };
+            Some((key, Arc::new(quota)))
+        }
         Err(error) => {
             tracing::error!(error = %error.error, "a KernelQuota cannot be read; it limits nothing");
             None
@@ -92,53 +115,26 @@ fn readable(object: DeserializeGuard<KernelQuota>) -> Option<(Key, Arc<KernelQuo
     }
 }
 
-/// Writes what is used of a quota, unless that is known, or was told a moment ago.
-pub(super) async fn tell(
-    client: &Client,
-    quota: &KernelQuota,
-    used: KernelQuotaSpec,
-    exceeded: Option<&str>,
-) -> Result<(), DirectoryError> {
-    let now = Timestamp::now();
-    let Some(status) = next_status(quota, used, exceeded, now) else { return Ok(()) };
-    let api: Api<KernelQuota> = Api::namespaced(client.clone(), &quota.namespace().unwrap_or_default());
-    // Another gateway may be telling the same: one of them wins.
-    let patch = Patch::Merge(serde_json::json!({
-        "metadata": { "resourceVersion": quota.metadata.resource_version, "uid": quota.metadata.uid },
-        "status": status,
-    }));
+/// Writes the status of a quota that is still what was seen.
+pub(super) async fn write(client: &Client, seen: &Quota, status: &KernelQuotaStatus) -> Result<(), DirectoryError> {
+    let api: Api<KernelQuota> = Api::namespaced(client.clone(), &seen.key.namespace);
+    let patch = Patch::Merge(patch(seen, status));
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    let name = quota.name_any();
-    let told = tokio::time::timeout(API_TIMEOUT, api.patch_status(&name, &params, &patch)).await;
-    match told.map_err(DirectoryError::unavailable)?.map_err(failure) {
-        Ok(_) | Err(DirectoryError::Conflict | DirectoryError::NotFound) => Ok(()),
-        Err(error) => Err(error),
-    }
+    let written = tokio::time::timeout(API_TIMEOUT, api.patch_status(&seen.key.name, &params, &patch)).await;
+    written.map_err(DirectoryError::unavailable)?.map_err(failure).map(drop)
 }
 
-fn next_status(quota: &KernelQuota, used: KernelQuotaSpec, exceeded: Option<&str>, now: Timestamp) -> Option<KernelQuotaStatus> {
-    let old = quota.status.clone().unwrap_or_default();
-    // Of cells a second nothing is told: they are counted and forgotten.
-    let used = Some(used.only(&quota.spec)).filter(|used| *used != KernelQuotaSpec::default());
-    let generation = quota.metadata.generation;
-    let before = old.conditions.iter().find(|condition| condition.type_ == EXCEEDED);
-    let truth = if exceeded.is_some() { "True" } else { "False" };
-    let turned = before.is_none_or(|before| before.status != truth);
-    let told = old.time.as_deref().and_then(|time| time.parse::<Timestamp>().ok());
-    let recent = told.is_some_and(|told| now.duration_since(told) < TOLD_INTERVAL);
-    let same = old.used == used && old.observed_generation == generation;
-    if !turned && (same || recent) {
-        return None;
-    }
-    let condition = Condition {
-        type_: EXCEEDED.to_owned(),
-        status: truth.to_owned(),
-        reason: if exceeded.is_some() { "LimitReached" } else { "WithinLimits" }.to_owned(),
-        message: exceeded.unwrap_or("nothing is used up").to_owned(),
-        last_transition_time: before.filter(|_| !turned).map_or_else(|| now.to_string(), |before| before.last_transition_time.clone()),
-        observed_generation: generation,
+fn patch(seen: &Quota, status: &KernelQuotaStatus) -> serde_json::Value {
+    let mut patch = serde_json::json!({
+        "metadata": { "resourceVersion": seen.resource_version, "uid": seen.object_uid },
+        "status": status,
+    });
+    // What is not limited any more would stay otherwise.
+    patch["status"]["used"] = match &status.used {
+        Some(used) => Limit::ALL.into_iter().map(|limit| (limit.name(), limit.of(used))).collect(),
+        None => serde_json::Value::Null,
     };
-    Some(KernelQuotaStatus { observed_generation: generation, conditions: vec![condition], used, time: Some(now.to_string()) })
+    patch
 }
 
 #[cfg(test)]
@@ -146,17 +142,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_written_when_it_changes_and_at_most_once_a_minute_unless_a_limit_is_reached() {
-        let mut quota = KernelQuota::new("q", KernelQuotaSpec { sessions: Some(2), ..KernelQuotaSpec::default() });
-        let used = |sessions| KernelQuotaSpec { sessions: Some(sessions), live_heap_bytes: Some(9), ..KernelQuotaSpec::default() };
-        let at = |seconds| Timestamp::from_second(seconds).unwrap();
-        let first = next_status(&quota, used(1), None, at(0)).unwrap();
-        assert_eq!(first.used, Some(KernelQuotaSpec { sessions: Some(1), ..KernelQuotaSpec::default() }), "only what is limited");
-        quota.status = Some(first);
-        assert_eq!(next_status(&quota, used(1), None, at(100)), None);
-        assert_eq!(next_status(&quota, used(2), None, at(10)), None);
-        let exceeded = next_status(&quota, used(2), Some("sessions: 2 of 2"), at(10)).unwrap();
-        assert_eq!((exceeded.conditions[0].status.as_str(), exceeded.conditions[0].reason.as_str()), ("True", "LimitReached"));
-        assert!(next_status(&quota, used(2), None, at(60)).is_some());
+    fn what_is_not_limited_any_more_leaves_the_status() {
+        let limits = KernelQuotaSpec { sessions: Some(2), ..KernelQuotaSpec::default() };
+        let used = KernelQuotaSpec { sessions: Some(1), stored_bytes: Some(9), ..KernelQuotaSpec::default() };
+        let before = KernelQuotaStatus { used: Some(used), ..KernelQuotaStatus::default() };
+        let seen = Quota {
+            key: Key::new("team", "q"),
+            object_uid: "u".to_owned(),
+            resource_version: "7".to_owned(),
+            generation: Some(2),
+            limits,
+            status: before.clone(),
+        };
+        let after = KernelQuotaStatus { used: Some(used.only(&limits)), ..KernelQuotaStatus::default() };
+        let mut written = serde_json::json!({ "status": before });
+        crate::directory::merge_patch(&mut written, &patch(&seen, &after));
+        assert_eq!(written["status"]["used"], serde_json::json!({ "sessions": 1 }));
+        assert_eq!((&written["metadata"]["resourceVersion"], &written["metadata"]["uid"]), (&"7".into(), &"u".into()));
+        crate::directory::merge_patch(&mut written, &patch(&seen, &KernelQuotaStatus::default()));
+        assert_eq!(written["status"].get("used"), None);
     }
 }

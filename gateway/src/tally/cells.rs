@@ -59,7 +59,9 @@ impl Tally {
         let First::Me(since) = self.0.as_ref()?.asking.peers.first(&call.namespace) else { return None };
         next_second(since, clock).await;
         // What it knows nothing of is not limited, or was not seen yet.
-        Some(limit.map_or(call.cells, |limit| quotas.of(&call.namespace).begin_cells(call.cells, limit, clock.now_ms())))
+        let Some(limit) = limit else { return Some(call.cells) };
+        quotas.touch(&call.namespace);
+        Some(quotas.of(&call.namespace).begin_cells(call.cells, limit, clock.now_ms()))
     }
 }
 
