@@ -41,10 +41,9 @@ pub(crate) async fn logged(mut request: Request, next: Next) -> Response {
     response
 }
 
+#[expect(clippy::cast_precision_loss, reason = "microseconds of a request are far below 2^52")]
 fn ms_since(began: Instant) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "microseconds of a request are far below 2^52")]
-    let ms = began.elapsed().as_micros() as f64 / 1000.0;
-    ms
+    began.elapsed().as_micros() as f64 / 1000.0
 }
 
 /// What a client does by a message whose request names no session.

@@ -37,13 +37,14 @@ fn about(scope: &Scope, namespace: &str, method: &str, params: &Value) -> (Key, 
     let (found, part) = match method {
         "tasks/get" | "tasks/update" | "tasks/cancel" => parts(text("/taskId")),
         "resources/read" if uri.starts_with(SCHEME) => parts(path.trim_start_matches(SCHEME)),
-        "tools/call" => match registered::named(name) {
-            Some((session, _)) => (key_in(namespace, session).ok(), name),
-            None => {
-                let session = if name == "session_create" { text("/arguments/name") } else { text("/arguments/session") };
-                (key_in(namespace, session).ok(), name)
-            }
-        },
+        "tools/call" => {
+            let session = match registered::named(name) {
+                Some((session, _)) => session,
+                None if name == "session_create" => text("/arguments/name"),
+                None => text("/arguments/session"),
+            };
+            (key_in(namespace, session).ok(), name)
+        }
         _ => (None, if name.is_empty() { path } else { name }),
     };
     let key = match scope {
