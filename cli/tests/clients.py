@@ -1,11 +1,47 @@
-"""Clients that others wrote, against a running gateway: `clients.py URL mcp|socket|jupyter|kernel`. Run by `cli/tests/others.rs` where their packages are installed."""
+"""Clients that others wrote, against a running gateway: `clients.py URL mcp|stdio|socket|jupyter|kernel`. Run by `cli/tests/others.rs` where their packages are installed."""
 
 import asyncio
+import os
 import sys
 import warnings
 
 # Of what a revision has deprecated, which its clients still have.
 warnings.simplefilter("ignore")
+
+
+async def everything(client):
+    """Sessions, cells, mistakes and files, by the door of all sessions, for a client of any era."""
+    tools = [tool.name for tool in (await client.list_tools()).tools]
+    assert "eval" in tools and "task_resume" in tools, tools
+    await client.call_tool("session_create", {"name": "python"})
+    answer = await client.call_tool("eval", {"session": "python", "code": "{ let z = 6; z * 7 }"})
+    assert answer.content[0].text == "42", answer
+    thrown = await client.call_tool("eval", {"session": "python", "code": "null.x"})
+    assert "TypeError" in thrown.content[0].text, thrown
+    await client.call_tool("file_write", {"session": "python", "path": "/a.txt", "text": "from python"})
+    read = await client.read_resource("dormouse://default/python/a.txt")
+    assert read.contents[0].text == "from python", read
+    done = await client.call_tool("eval", {"session": "python", "code": FUNCTIONS})
+    assert done.content[0].text == "1", done
+
+
+async def stdio(url):
+    """The same through a process on this machine, by the command that is named in the environment."""
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    server = StdioServerParameters(command=os.environ["DORMOUSE_COMMAND"], args=["--server", url, "mcp"])
+    try:
+        from mcp import Client
+    except ImportError:
+        async with stdio_client(server) as streams:
+            async with ClientSession(*streams) as session:
+                await session.initialize()
+                await everything(session)
+        return
+    for mode in ["legacy", "2026-07-28"]:
+        async with Client(server, mode=mode) as client:
+            await everything(client)
 
 
 async def mcp(url):
@@ -18,18 +54,7 @@ async def mcp(url):
     async with connect(url + "/mcp") as streams:
         async with ClientSession(streams[0], streams[1]) as session:
             await session.initialize()
-            tools = [tool.name for tool in (await session.list_tools()).tools]
-            assert "eval" in tools and "task_resume" in tools, tools
-            await session.call_tool("session_create", {"name": "python"})
-            answer = await session.call_tool("eval", {"session": "python", "code": "let z = 6; z * 7"})
-            assert answer.content[0].text == "42", answer
-            thrown = await session.call_tool("eval", {"session": "python", "code": "null.x"})
-            assert "TypeError" in thrown.content[0].text, thrown
-            await session.call_tool("file_write", {"session": "python", "path": "/a.txt", "text": "from python"})
-            read = await session.read_resource("dormouse://default/python/a.txt")
-            assert read.contents[0].text == "from python", read
-            done = await session.call_tool("eval", {"session": "python", "code": FUNCTIONS})
-            assert done.content[0].text == "1", done
+            await everything(session)
     own = url + "/v1/namespaces/default/sessions/python/mcp"
     logged = []
 
@@ -47,6 +72,8 @@ async def mcp(url):
         assert logged == ["ordering"], logged
         return
     for mode in ["legacy", "2026-07-28"]:
+        async with Client(url + "/mcp", mode=mode) as client:
+            await everything(client)
         logged.clear()
         async with Client(own, mode=mode, elicitation_callback=person, sampling_callback=model, logging_callback=log, log_level="info") as client:
             if mode == "legacy":
@@ -208,8 +235,8 @@ async def socket(url):
 
 
 url, name = sys.argv[1:]
-if name in ("mcp", "socket"):
-    asyncio.run({"mcp": mcp, "socket": socket}[name](url))
+if name in ("mcp", "stdio", "socket"):
+    asyncio.run({"mcp": mcp, "stdio": stdio, "socket": socket}[name](url))
 else:
     {"jupyter": jupyter, "kernel": kernel}[name](url)
 print("ok")

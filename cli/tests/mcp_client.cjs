@@ -4,14 +4,19 @@ const assert = require('node:assert');
 const second = (() => { try { return require('@modelcontextprotocol/client'); } catch { return undefined; } })();
 const { Client, StreamableHTTPClientTransport } =
   second ?? { ...require('@modelcontextprotocol/sdk/client/index.js'), ...require('@modelcontextprotocol/sdk/client/streamableHttp.js') };
+const { StdioClientTransport } = require(second ? '@modelcontextprotocol/client/stdio' : '@modelcontextprotocol/sdk/client/stdio.js');
 // The first SDK knows requests by their schemas, the second by their methods.
 const schemas = second ? undefined : require('@modelcontextprotocol/sdk/types.js');
 
 const base = process.argv[2];
 const OWN = '/v1/namespaces/default/sessions/script/mcp';
 
+const over = (path) => new StreamableHTTPClientTransport(new URL(base + path));
+/** By a process on this machine, whose command is named in the environment. */
+const stdio = () => new StdioClientTransport({ command: process.env.DORMOUSE_COMMAND, args: ['--server', base, 'mcp'] });
+
 /** A connected client that answers what functions of a session ask, and what it was told. */
-async function connect(path, mode) {
+async function connect(transport, mode) {
   const capabilities = { elicitation: {}, sampling: {} };
   const client = new Client({ name: 'script', version: '1' }, { capabilities, versionNegotiation: { mode } });
   const on = (method, schema, act) => client.setRequestHandler(second ? method : schemas[schema], act);
@@ -22,15 +27,15 @@ async function connect(path, mode) {
   on('sampling/createMessage', 'CreateMessageRequestSchema', () => ({ role: 'assistant', model: 'm', content: { type: 'text', text: 'mouse' } }));
   const heard = [];
   client.setNotificationHandler(second ? 'notifications/message' : schemas.LoggingMessageNotificationSchema, (said) => { heard.push(said); });
-  await client.connect(new StreamableHTTPClientTransport(new URL(base + path)));
+  await client.connect(transport);
   return { client, heard };
 }
 
 const call = (client, name, given = {}) => client.callTool({ name, arguments: given });
 
 /** Sessions, cells, mistakes and files, by the door of all sessions. */
-async function everything(mode) {
-  const { client } = await connect('/mcp', mode);
+async function everything(transport, mode) {
+  const { client } = await connect(transport, mode);
   const tools = (await client.listTools()).tools.map((tool) => tool.name);
   assert.ok(tools.includes('eval') && tools.includes('task_resume'), tools.join());
   await call(client, 'session_create', { name: 'script' });
@@ -58,7 +63,7 @@ mcp.resource('totals://{factor}', { name: 'totals' }, (uri, { factor }) => facto
 
 /** What functions of a session do, by the session's own door. */
 async function own(mode) {
-  const { client, heard } = await connect(OWN, mode);
+  const { client, heard } = await connect(over(OWN), mode);
   const modern = second !== undefined && mode !== 'legacy';
   if (!modern) await client.setLoggingLevel('info');
   const told = modern ? { _meta: { 'io.modelcontextprotocol/logLevel': 'info' } } : {};
@@ -76,7 +81,8 @@ async function own(mode) {
 async function main() {
   // Of the second, both ways to begin.
   for (const mode of second ? ['legacy', { pin: '2026-07-28' }] : [undefined]) {
-    await everything(mode);
+    await everything(over('/mcp'), mode);
+    await everything(stdio(), mode);
     await own(mode);
   }
   console.log('ok');

@@ -4,6 +4,8 @@ use std::{collections::BTreeSet, path::Path, process::Command};
 
 use crate::support::{Dev, packages};
 
+/// What clients start that speak to a process, in the environment of the scripts.
+const COMMAND: (&str, &str) = ("DORMOUSE_COMMAND", env!("CARGO_BIN_EXE_dormouse"));
 const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients.py");
 
 /// A server with a session `s`, of which there is something to see.
@@ -26,7 +28,7 @@ fn client(name: &str, wanted: &[&str]) {
     let Some(bin) = packages::python(name, wanted) else { return };
     let data = tempfile::tempdir().unwrap();
     let dev = dev(&data);
-    let said = passes(Command::new(bin.join("python")).args([CLIENTS, &dev.server, name]));
+    let said = passes(Command::new(bin.join("python")).args([CLIENTS, &dev.server, name]).env(COMMAND.0, COMMAND.1));
     assert!(said.trim().ends_with("ok"), "{said}");
 }
 
@@ -36,7 +38,9 @@ fn script(file: &str, package: &str) {
     let data = tempfile::tempdir().unwrap();
     let dev = dev(&data);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
-    let said = passes(Command::new("node").arg(script).arg(&dev.server).env("NODE_PATH", folder.join("node_modules")));
+    let mut node = Command::new("node");
+    node.arg(script).arg(&dev.server).env("NODE_PATH", folder.join("node_modules")).env(COMMAND.0, COMMAND.1);
+    let said = passes(&mut node);
     assert!(said.trim().ends_with("ok"), "{said}");
 }
 
@@ -44,6 +48,12 @@ fn script(file: &str, package: &str) {
 fn the_python_sdks_of_both_eras_of_mcp_use_a_session() {
     client("mcp", &["mcp==1.25.0"]);
     client("mcp", &["mcp==2.3.0"]);
+}
+
+#[test]
+fn the_python_sdks_of_both_eras_of_mcp_use_a_session_through_a_process() {
+    client("stdio", &["mcp==1.25.0"]);
+    client("stdio", &["mcp==2.3.0"]);
 }
 
 #[test]
@@ -172,24 +182,72 @@ const SUITES: [(&str, &str, &[&str]); 2] = [
     ),
 ];
 
+/// The same scenarios of the server of all sessions, each with those of its checks that ask for prompts, or for a tool by the suite's own name: only a
+/// session's own server has these.
+const SCENARIOS_OF_ALL: [&[(&str, &[&str])]; 2] = [
+    &[
+        ("server-initialize", &[]),
+        ("ping", &[]),
+        ("tools-list", &[]),
+        ("server-sse-multiple-streams", &[]),
+        ("resources-list", &[]),
+        ("dns-rebinding-protection", &[]),
+    ],
+    &[
+        (
+            "server-stateless",
+            &[
+                "sep-2575-server-rejects-undeclared-capability",
+                "sep-2575-missing-capability-http-400",
+                "sep-2575-http-server-no-independent-requests-on-stream",
+                "sep-2575-server-no-log-without-loglevel",
+            ],
+        ),
+        ("http-header-validation", &[]),
+        ("caching", &["sep-2549-prompts-list-caching-hints"]),
+        ("dns-rebinding-protection", &[]),
+        ("tools-list", &[]),
+        ("resources-list", &[]),
+        ("sep-2164-resource-not-found", &[]),
+        ("server-sse-multiple-streams", &[]),
+    ],
+];
+
+/// Checks of a suite's run that failed, or of which it warns.
+fn faults(said: &str) -> BTreeSet<&str> {
+    let faults = said.lines().filter(|line| line.contains("FAILURE") || line.contains("WARNING"));
+    faults.filter_map(|line| line.split(" [").nth(1)?.split([' ', ']']).next()).collect()
+}
+
 /// What the suite asks for, as functions of a session.
 const SUITES_TOOLS: &str = include_str!("mcp_suite.js");
 
 #[test]
 fn the_conformance_suite_of_mcp_finds_no_fault() {
-    for (suite, revision, scenarios) in SUITES {
+    for ((package, revision, scenarios), of_all) in SUITES.into_iter().zip(SCENARIOS_OF_ALL) {
         // The suite needs a newer Node than a machine may have.
-        let Some(folder) = packages::npm("conformance", &[suite, "node@22.23.3"]) else { return };
+        let Some(folder) = packages::npm("conformance", &[package, "node@22.23.3"]) else { return };
         let data = tempfile::tempdir().unwrap();
         let dev = dev(&data);
         dev.eval(SUITES_TOOLS);
         let bin = folder.join("node_modules/.bin");
-        let url = format!("{}/v1/namespaces/default/sessions/s/mcp", dev.server);
-        for scenario in scenarios {
+        let suite = |path: &str, scenario: &str| {
             let mut suite = Command::new(bin.join("node"));
+            let url = format!("{}{path}", dev.server);
             suite.arg(bin.join("conformance")).args(["server", "--url", &url, "--scenario", scenario, "--spec-version", revision]);
-            let said = passes(suite.current_dir(data.path()));
+            suite.current_dir(data.path());
+            suite
+        };
+        for scenario in scenarios {
+            let said = passes(&mut suite("/v1/namespaces/default/sessions/s/mcp", scenario));
             assert!(said.contains("0 failed, 0 warnings") && !said.contains("Passed: 0/0"), "{scenario}: {said}");
+        }
+        for (scenario, absent) in of_all {
+            let said = suite("/mcp", scenario).output().unwrap();
+            let said = String::from_utf8_lossy(&said.stdout);
+            let failed = format!("{} failed, 0 warnings", absent.len());
+            assert!(said.contains(&failed) && !said.contains("Passed: 0/"), "{scenario}: {said}");
+            assert_eq!(faults(&said), absent.iter().copied().collect::<BTreeSet<_>>(), "{scenario}: {said}");
         }
     }
 }

@@ -7,6 +7,7 @@ mod browser;
 mod canaries;
 mod canary;
 mod checkpoints;
+mod continuity;
 mod dev;
 mod docs;
 mod doors;

@@ -15,7 +15,7 @@ const PART_CHARS_MAX: usize = 256;
 /// What is audited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// Reads what cells wrote: files, events, the journal, runs, differences.
+    /// Reads what cells wrote: files, events, the journal, runs, differences, arguments of calls that wait for a person.
     Read,
     /// Makes a session out of one.
     Fork,
@@ -64,23 +64,41 @@ struct Line<'a> {
     key: &'a Key,
     part: &'a str,
     request_id: &'a str,
-    result: Option<Result<(), ErrorCode>>,
+    result: Option<Done>,
 }
 
 impl Drop for Line<'_> {
     fn drop(&mut self) {
         let Self { user, key, request_id, .. } = self;
-        let result = match self.result {
-            Some(Ok(())) => "ok".to_owned(),
-            Some(Err(code)) => code.to_string(),
-            None => "unknown".to_owned(),
-        };
+        let result = outcome(self.result);
         let (verb, object) = (self.act.as_str(), key.to_string());
         // What is no session's is its namespace's.
         let object = object.trim_end_matches('/');
-        let part: String = self.part.chars().take(PART_CHARS_MAX).collect();
+        let part = shortened(self.part);
         tracing::info!(target: TARGET, user, verb, object, part, result, request_id, "audit");
     }
+}
+
+/// What came of something.
+pub(crate) type Done = Result<(), ErrorCode>;
+
+/// That of what an API answers.
+pub(crate) fn done<T>(answered: &Result<T, ApiError>) -> Done {
+    answered.as_ref().map(drop).map_err(|error| error.code)
+}
+
+/// How a line says what came of it; `None`: nobody knows.
+pub(crate) fn outcome(done: Option<Done>) -> String {
+    match done {
+        Some(Ok(())) => "ok".to_owned(),
+        Some(Err(code)) => code.to_string(),
+        None => "unknown".to_owned(),
+    }
+}
+
+/// What a line says of a part.
+pub(crate) fn shortened(part: &str) -> String {
+    part.chars().take(PART_CHARS_MAX).collect()
 }
 
 /// A file of a session, as a line names it.
@@ -96,7 +114,7 @@ pub(crate) async fn audited<T>(
     work: impl Future<Output = Result<T, ApiError>>,
 ) -> Result<T, ApiError> {
     let mut line = Line { user, act, key, part, request_id, result: None };
-    let done = work.await;
-    line.result = Some(done.as_ref().map(drop).map_err(|error| error.code));
-    done
+    let answered = work.await;
+    line.result = Some(done(&answered));
+    answered
 }

@@ -71,6 +71,17 @@ struct Claim {
     by: String,
 }
 
+impl Claim {
+    fn key(&self) -> Key {
+        Key::new(&self.namespace, self.session.clone())
+    }
+
+    /// Who comes with the link, as far as anybody knows.
+    fn holder(&self) -> String {
+        format!("a link of {}", self.by)
+    }
+}
+
 impl Links {
     /// Links below `url`, under which people reach the gateway. All replicas have the same key.
     ///
@@ -149,15 +160,17 @@ async fn find(router: &Router, key: &Key, id: &str) -> Result<Approval, ApiError
 }
 
 /// The call that a link is about, while it waits.
-pub async fn show(links: &Links, router: &Router, token: &str) -> Result<Approval, ApiError> {
+pub async fn show(links: &Links, router: &Router, token: &str, request_id: &str) -> Result<Approval, ApiError> {
     let claim = links.read(token, router.clock().now())?;
-    about(router, &claim).await.map(|(_, approval)| approval)
+    let (key, part) = (claim.key(), format!("approvals/{}", claim.approval));
+    audited(&claim.holder(), request_id, (Act::Read, &key, &part), async { about(router, &claim).await.map(|(_, approval)| approval) })
+        .await
 }
 
 /// Decides about it.
 pub async fn decide(links: &Links, router: &Router, token: &str, decide: Decide, request_id: &str) -> Result<Decided, ApiError> {
     let claim = links.read(token, router.clock().now())?;
-    let (key, by) = (Key::new(&claim.namespace, claim.session.clone()), format!("a link of {}", claim.by));
+    let (key, by) = (claim.key(), claim.holder());
     audited(&by, request_id, (Act::Decide, &key, &claim.approval), async {
         let (key, approval) = about(router, &claim).await?;
         let id = router.ids().next().simple().to_string();
@@ -170,7 +183,7 @@ pub async fn decide(links: &Links, router: &Router, token: &str, decide: Decide,
 }
 
 async fn about(router: &Router, claim: &Claim) -> Result<(Key, Approval), ApiError> {
-    let key = Key::new(&claim.namespace, claim.session.clone());
+    let key = claim.key();
     let record = router.find(&key).await?;
     let approval = find(router, &key, &claim.approval).await?;
     // A session of the same name, or a call of the same number of another epoch or with other arguments, is another one.

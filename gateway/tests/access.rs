@@ -87,7 +87,7 @@ async fn every_request_has_a_line_in_the_access_log_and_no_body_has() {
     assert!(!lines.contains("in-the-body") && !lines.contains("in-the-query"), "{lines}");
 }
 
-/// A gateway with a pod and the session `a`, and what its audit trail has.
+/// A gateway with a pod and the session `a`, and what one of its logs has.
 struct Audited {
     _folder: tempfile::TempDir,
     client: Client,
@@ -97,7 +97,13 @@ struct Audited {
 
 impl Audited {
     async fn new() -> Self {
-        let kept = Kept::of(dormouse_gateway::audit::TARGET);
+        let audited = Self::keeping(dormouse_gateway::audit::TARGET).await;
+        assert_eq!(audited.kept.take(), [""; 0], "to make a session is in the access log");
+        audited
+    }
+
+    async fn keeping(target: &'static str) -> Self {
+        let kept = Kept::of(target);
         let guard = tracing::subscriber::set_default(kept.clone());
         let trust = Trust::new();
         let pod = trust.pod("one", 10).await;
@@ -106,7 +112,6 @@ impl Audited {
         let gateway = Gateway::new(directory, trust.kernels(), Arc::new(Loopback::default())).with_keys(keys);
         let client = serve_routes(gateway).await;
         assert_eq!(client.json("POST", SESSIONS, json!({ "name": "a" })).await.0, 201);
-        assert_eq!(kept.take(), [""; 0], "to make a session is in the access log");
         Self { _folder: folder, client, kept, _guard: guard }
     }
 
@@ -119,6 +124,21 @@ impl Audited {
             )
         };
         let lines = self.kept.take();
+        assert_eq!(lines, expected.iter().map(line).collect::<Vec<_>>());
+    }
+
+    /// The lines of messages since the last time are these: verb, object, part and result, all under this request's id.
+    fn has_messages(&self, request_id: &str, expected: &[(&str, &str, &str, &str)]) {
+        let line = |(verb, object, part, result): &(&str, &str, &str, &str)| {
+            let said = format!("user=\"local\" verb=\"{verb}\" object=\"{object}\" part=\"{part}\" result=\"{result}\"");
+            format!("message=message {said} request_id=\"{request_id}\"")
+        };
+        let timeless = |line: &String| {
+            let (said, rest) = line.split_once(" ms=").unwrap();
+            format!("{said} {}", rest.split_once(' ').unwrap().1)
+        };
+        let lines = self.kept.take();
+        let lines: Vec<_> = lines.iter().filter(|line| line.starts_with("message=message ")).map(timeless).collect();
         assert_eq!(lines, expected.iter().map(line).collect::<Vec<_>>());
     }
 
@@ -144,6 +164,8 @@ async fn what_rest_reads_copies_takes_back_and_deletes_is_audited() {
         ("DELETE", at("/files/dir/x.txt"), None, 204, Some(("delete", "default/a", "files/dir/x.txt", "ok"))),
         ("DELETE", at(""), None, 202, Some(("delete", "default/a", "", "ok"))),
         ("DELETE", at(""), None, 404, Some(("delete", "default/a", "", "SessionNotFound"))),
+        ("GET", format!("{SESSIONS}/nobody/approvals"), None, 404, Some(("read", "default/nobody", "approvals", "SessionNotFound"))),
+        ("GET", "/v1/namespaces/default/approvals".to_owned(), None, 200, Some(("read", "default", "approvals", "ok"))),
         // What no cell wrote, and what a cell does, is in the access log.
         ("GET", format!("{SESSIONS}/b"), None, 200, None),
         ("POST", format!("{SESSIONS}/b/eval"), Some(json!({ "code": "'in-the-body'" })), 200, None),
@@ -213,6 +235,48 @@ async fn what_comes_through_a_socket_is_audited() {
             assert_eq!(answer["ok"], true, "{answer}");
         }
         audited.has("w-1", &[("reset", "default/a", "", "ok"), ("hibernate", "default/a", "", "ok")]);
+    }
+}
+
+#[tokio::test]
+async fn a_message_of_mcp_names_its_session_in_the_access_log() {
+    let logged = Audited::keeping(dormouse_gateway::access::TARGET).await;
+    let call = async |method: &str, params: Value| {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        assert_eq!(logged.ask("m-1", "POST", "/mcp", Some(body)).await, 200);
+    };
+    for (name, arguments, object, result) in [
+        ("session_create", json!({ "name": "b" }), "default/b", "ok"),
+        ("eval", json!({ "session": "a", "code": "'in-the-body'" }), "default/a", "ok"),
+        ("eval", json!({ "session": "missing", "code": "'in-the-body'" }), "default/missing", "SessionNotFound"),
+        ("eval", json!({ "session": "../a", "code": "'in-the-body'" }), "default", "InvalidRequest"),
+        ("session_list", json!({}), "default", "ok"),
+    ] {
+        call("tools/call", json!({ "name": name, "arguments": arguments })).await;
+        logged.has_messages("m-1", &[("tools/call", object, name, result)]);
+    }
+    call("resources/read", json!({ "uri": "dormouse://default/missing/x.txt" })).await;
+    logged.has_messages("m-1", &[("resources/read", "default/missing", "x.txt", "SessionNotFound")]);
+    call("tools/list", json!({})).await;
+    logged.has_messages("m-1", &[]);
+}
+
+#[tokio::test]
+async fn a_frame_of_a_socket_names_its_session_in_the_access_log() {
+    let logged = Audited::keeping(dormouse_gateway::access::TARGET).await;
+    let base = logged.client.base.replace("http://", "ws://");
+    for (session, result) in [("a", "ok"), ("missing", "SessionNotFound")] {
+        let mut request = format!("{base}/ws?id={session}").into_client_request().unwrap();
+        request.headers_mut().insert("x-request-id", "w-1".parse().unwrap());
+        let mut socket = connect_async(request).await.unwrap().0;
+        for frame in [json!({ "t": "eval", "code": "'in-the-body'" }), json!({ "t": "gen" }), json!({ "t": "ping" }), json!({ "t": "no" })]
+        {
+            socket.send(Message::Text(frame.to_string().into())).await.unwrap();
+            let answer = tokio::time::timeout(Duration::from_secs(30), socket.next()).await.expect("it answers").unwrap().unwrap();
+            assert!(answer.to_text().unwrap().contains(&format!("{}-result", frame["t"].as_str().unwrap())), "{answer}");
+        }
+        let object = format!("default/{session}");
+        logged.has_messages("w-1", &[("eval", &object, "", result), ("gen", &object, "", result)]);
     }
 }
 

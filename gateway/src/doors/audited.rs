@@ -7,7 +7,7 @@ use axum::http::header;
 use bytes::{Bytes, BytesMut};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    approval::{Decide, Decided},
+    approval::{ApprovalList, Decide, Decided},
     file::{FileList, Preconditions},
     history::{ForkSession, JournalPage},
     run::{Run, RunList},
@@ -19,7 +19,7 @@ use crate::{
     approvals,
     audit::{self, Act},
     auth::{Part, Verb},
-    directory::Key,
+    directory::{Key, selects},
     files, history, runs, service,
     stream::{self, Frames, Framing, Wanted},
 };
@@ -167,6 +167,30 @@ impl Desk {
                 content.extend_from_slice(&chunk);
             }
             Ok((content.freeze(), tag))
+        })
+        .await
+    }
+
+    /// The calls of a session that wait for a person.
+    pub(crate) async fn approvals(&self, key: &Key) -> Result<ApprovalList, ApiError> {
+        self.audited(Act::Read, key, "approvals", async {
+            self.may(Verb::Get, key, Part::Approvals).await?;
+            approvals::list(&self.app.router, key).await
+        })
+        .await
+    }
+
+    /// Those of the sessions of the desk's namespace that the caller sees.
+    pub(crate) async fn all_approvals(&self) -> Result<ApprovalList, ApiError> {
+        let namespace = &self.namespace;
+        self.audited(Act::Read, &Key::new(namespace, ""), "approvals", async {
+            self.app.allow(&self.caller, Verb::List, namespace, None, Part::Approvals).await.map_err(|problem| problem.0)?;
+            let directory = self.app.router.directory();
+            let visible = |key: &Key| {
+                let grant = self.caller.grant.as_ref();
+                grant.is_none_or(|grant| directory.get(key).is_some_and(|record| selects(&grant.selector, &record.labels)))
+            };
+            approvals::list_all(&self.app.router, namespace, visible).await
         })
         .await
     }

@@ -17,9 +17,10 @@ use dormouse_service::room::json_weight;
 use futures::StreamExt as _;
 
 use crate::{
+    access,
     app::{App, namespace_of},
     approvals,
-    audit::{self, Act},
+    audit::{self, Act, Done},
     auth::{Caller, Part, Verb},
     directory::Key,
     files, history,
@@ -65,14 +66,19 @@ impl FromRequestParts<App> for Desk {
     }
 }
 
+/// The session of this name in a namespace.
+pub(crate) fn key_in(namespace: &str, name: &str) -> Result<Key, ApiError> {
+    check_name(namespace, "namespace")?;
+    for label in name.split('.') {
+        check_name(label, "session")?;
+    }
+    Ok(Key::new(namespace, name))
+}
+
 impl Desk {
     /// The session of this name in the desk's namespace.
     pub(crate) fn key(&self, name: &str) -> Result<Key, ApiError> {
-        check_name(&self.namespace, "namespace")?;
-        for label in name.split('.') {
-            check_name(label, "session")?;
-        }
-        Ok(Key::new(&self.namespace, name))
+        key_in(&self.namespace, name)
     }
 
     pub(crate) async fn may(&self, verb: Verb, key: &Key, part: Part) -> Result<(), ApiError> {
@@ -99,6 +105,18 @@ impl Desk {
         work: impl Future<Output = Result<T, ApiError>>,
     ) -> Result<T, ApiError> {
         audit::audited(&self.caller.user, &self.request_id, (act, key, part), work).await
+    }
+
+    /// Does what a message of the caller's wants, and leaves a line of it in the access log. What is no session's has a key without a name.
+    pub(crate) async fn logged<T>(
+        &self,
+        (verb, key, part): (&str, &Key, &str),
+        work: impl Future<Output = T>,
+        done: impl FnOnce(&T) -> Option<Done>,
+    ) -> T {
+        let object = key.to_string().trim_end_matches('/').to_owned();
+        let message = access::Message { user: &self.caller.user, verb, object, part, request_id: &self.request_id };
+        access::told(message, Box::pin(work), done).await
     }
 
     /// Makes a session, or answers with the one that has the name.
@@ -246,12 +264,6 @@ impl Desk {
         self.may(Verb::Create, key, Part::Eval).await?;
         let content = futures::stream::iter([Ok(content)]).boxed();
         Ok(files::write(&self.app.router, key, path, preconditions, content).await?.0)
-    }
-
-    /// The calls of a session that wait for a person.
-    pub(crate) async fn approvals(&self, key: &Key) -> Result<ApprovalList, ApiError> {
-        self.may(Verb::Get, key, Part::Approvals).await?;
-        approvals::list(&self.app.router, key).await
     }
 
     /// The calls of a session that wait for one of its clients.

@@ -14,3 +14,4 @@ mod sealed;
 mod socket;
 pub(crate) mod streaming;
 pub(crate) mod ws;
+mod ws_config;

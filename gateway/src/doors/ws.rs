@@ -10,7 +10,7 @@ use axum::{
     extract::{Path, Query, Request, ws::WebSocket},
     response::{IntoResponse as _, Response},
 };
-use dormouse_crds::session::{Determinism, KernelSessionSpec};
+use dormouse_crds::session::KernelSessionSpec;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     eval::{EvalRequest, Language},
@@ -22,19 +22,21 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use super::{
-    config::{self, invalid},
     desk::Desk,
     hostcalls::{self, Said},
     lines::Events,
     sealed,
     socket::{self, Connection, Credential, Out, Outgoing, Serving},
+    ws_config::{Config, spec},
 };
-use crate::{directory::Key, problem::Problem, service::Existing};
+use crate::{audit::Done, directory::Key, problem::Problem, service::Existing};
 
 /// Cells of one socket that may wait. One more is answered with `SessionBusy`.
 const CELLS_QUEUED_MAX: usize = 64;
 /// Frames that wait for a slow client before its session has to.
 const FRAMES_QUEUED_MAX: usize = 16;
+/// Frames that do something to the session, beside `create` and `eval`.
+const FRAMES: [&str; 5] = ["gen", "interrupt", "evict", "hostcall-result", "reset"];
 /// The subprotocol with events.
 const EVENTS_PROTOCOL: &str = "dormouse.v1";
 /// The same with frames that are sealed after an exchange of keys.
@@ -116,23 +118,6 @@ struct Head<'a> {
     t: Cow<'a, str>,
     #[serde(default, borrow)]
     id: Option<&'a RawValue>,
-}
-
-/// What a session is made with.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Config {
-    /// Milliseconds since 1970, or RFC 3339: where a deterministic clock begins.
-    clock: Option<Value>,
-    rng_seed: Option<u64>,
-    /// Console output is always captured.
-    #[serde(rename = "capture")]
-    _capture: Option<Value>,
-    cell_budget_ticks: Option<u64>,
-    fetch: Option<Value>,
-    /// The name of a ToolBroker, tools that the client itself makes, or both: `{broker, client}`.
-    tools: Option<Value>,
-    modules: Option<Vec<String>>,
 }
 
 async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Credential, serving: Serving) {
@@ -222,9 +207,25 @@ fn failed(frame: &Frame, error: &ApiError) -> Value {
     json!({ "t": format!("{}-result", frame.t), "id": frame.id, "ok": false, "error": error })
 }
 
+/// What came of a frame.
+fn done(answer: &Value) -> Done {
+    if answer.get("ok").and_then(Value::as_bool) == Some(true) {
+        return Ok(());
+    }
+    let code = answer.pointer("/error/code").cloned().unwrap_or_default();
+    Err(serde_json::from_value(code).unwrap_or(ErrorCode::Internal))
+}
+
 impl Door {
     /// What is no cell.
-    async fn answer(&self, mut frame: Frame) -> Value {
+    async fn answer(&self, frame: Frame) -> Value {
+        match FRAMES.into_iter().find(|known| *known == frame.t) {
+            Some(verb) => self.desk.logged((verb, &self.key, ""), self.act(frame), |answer| Some(done(answer))).await,
+            None => self.act(frame).await,
+        }
+    }
+
+    async fn act(&self, mut frame: Frame) -> Value {
         let done = match frame.t.as_str() {
             "ping" => Ok(json!({})),
             "gen" => self.generation().await,
@@ -243,6 +244,10 @@ impl Door {
 
     /// Makes the session, or takes the one that is there. Answers the names of the tools that this client makes, too.
     async fn create(&self, frame: &Frame) -> (Value, BTreeSet<String>) {
+        self.desk.logged(("create", &self.key, ""), self.make(frame), |(answer, _)| Some(done(answer))).await
+    }
+
+    async fn make(&self, frame: &Frame) -> (Value, BTreeSet<String>) {
         let made = async {
             let spec = frame.config.as_ref().map_or_else(|| Ok(KernelSessionSpec::default()), spec)?;
             let own: BTreeSet<String> = spec.client_tools.iter().map(|tool| tool.name.clone()).collect();
@@ -263,6 +268,10 @@ impl Door {
     }
 
     async fn cell(&self, frame: Frame, streams: bool, out: &Out) -> Value {
+        self.desk.logged(("eval", &self.key, ""), self.run(frame, streams, out), |answer| Some(done(answer))).await
+    }
+
+    async fn run(&self, frame: Frame, streams: bool, out: &Out) -> Value {
         let Some(code) = frame.code.clone() else {
             return failed(&frame, &ApiError::new(ErrorCode::InvalidRequest, "an eval has `code`"));
         };
@@ -312,71 +321,9 @@ impl Door {
     }
 }
 
-/// The spec that a `config` means.
-fn spec(config: &Config) -> Result<KernelSessionSpec, ApiError> {
-    let mut spec = KernelSessionSpec::default();
-    if let Some(ticks) = config.cell_budget_ticks {
-        spec.limits.eval_ticks = ticks;
-    }
-    let epoch = match &config.clock {
-        None => None,
-        Some(Value::String(time)) => Some(time.clone()),
-        Some(Value::Number(ms)) => {
-            let time = ms.as_i64().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-            Some(time.ok_or_else(|| invalid("clock", "write milliseconds since 1970, or RFC 3339"))?.to_string())
-        }
-        Some(_) => return Err(invalid("clock", "write milliseconds since 1970, or RFC 3339")),
-    };
-    if config.rng_seed.is_some() || epoch.is_some() {
-        let epoch = epoch.unwrap_or_else(|| "2026-01-01T00:00:00Z".to_owned());
-        spec.determinism = Some(Determinism { seed: config.rng_seed.unwrap_or(0), epoch });
-    }
-    let mut more = serde_json::Map::new();
-    match &config.fetch {
-        None | Some(Value::Null | Value::Bool(false)) => {}
-        Some(Value::Bool(true)) => drop(more.insert("egress".to_owned(), json!({ "allow": [{ "host": "*" }] }))),
-        Some(Value::Array(hosts)) => {
-            let allow: Vec<_> = hosts.iter().map(|host| json!({ "host": host })).collect();
-            more.insert("egress".to_owned(), json!({ "allow": allow }));
-        }
-        Some(_) => return Err(invalid("fetch", "write true, false, or a list of hosts")),
-    }
-    config::add_tools(&mut more, config.tools.as_ref())?;
-    if let Some(modules) = &config.modules {
-        more.insert("modules".to_owned(), json!({ "allow": modules }));
-    }
-    config::with_fields(&spec, more)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn of(config: Value) -> Result<KernelSessionSpec, ApiError> {
-        spec(&serde_json::from_value(config).unwrap())
-    }
-
-    #[test]
-    fn a_config_becomes_a_spec() {
-        let spec = of(json!({
-            "clock": 1_767_225_600_000_u64, "rngSeed": 7, "capture": true, "cellBudgetTicks": 1200, "fetch": ["api.example"], "tools": "tools",
-            "modules": ["lodash"]
-        }))
-        .unwrap();
-        assert_eq!(spec.determinism, Some(Determinism { seed: 7, epoch: "2026-01-01T00:00:00Z".to_owned() }));
-        assert_eq!(spec.limits.eval_ticks, 1200);
-        assert_eq!(spec.egress.unwrap().allow.len(), 1);
-        assert_eq!(spec.tool_broker_ref.unwrap().name, "tools");
-        assert_eq!(spec.modules.unwrap().allow, ["lodash"]);
-        let own = of(json!({ "tools": { "broker": "tools", "client": [{ "name": "ask" }] } })).unwrap();
-        assert_eq!((own.client_tools[0].name.as_str(), own.tool_broker_ref.is_some()), ("ask", true));
-        assert_eq!(of(json!({ "fetch": false })).unwrap().egress, None);
-        for (bad, path) in
-            [(json!({ "fetch": 7 }), "config.fetch"), (json!({ "tools": 7 }), "config.tools"), (json!({ "clock": {} }), "config.clock")]
-        {
-            assert_eq!(of(bad).unwrap_err().details.unwrap()["path"], path);
-        }
-    }
 
     #[test]
     fn a_frame_without_room_is_refused_by_its_head() {

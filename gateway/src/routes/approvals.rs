@@ -1,6 +1,6 @@
 //! Calls that wait for a person.
 
-use axum::{Json, extract::State};
+use axum::Json;
 use dormouse_protocol::{
     ErrorBody,
     approval::{ApprovalList, Decide, Decided},
@@ -8,11 +8,7 @@ use dormouse_protocol::{
 
 use super::keyed::Keyed;
 use crate::{
-    app::App,
-    approvals,
-    auth::{Caller, Part, Verb},
     body::{Body, ItemPath, Namespace, SessionPath},
-    directory::{Key, selects},
     doors::desk::Desk,
     problem::Problem,
 };
@@ -20,27 +16,16 @@ use crate::{
 /// Lists the calls of a session that wait for a person. Does not wake it.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/approvals", tag = "approvals", params(("namespace" = String, Path,), ("name" = String, Path,)),
     responses((status = 200, body = ApprovalList), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn list(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<Json<ApprovalList>, Problem> {
-    app.allow(&caller, Verb::Get, &key.namespace, Some(&key.name), Part::Approvals).await?;
-    Ok(Json(approvals::list(&app.router, &key).await?))
+pub(crate) async fn list(desk: Desk, SessionPath(key): SessionPath) -> Result<Json<ApprovalList>, Problem> {
+    Ok(Json(desk.approvals(&key).await?))
 }
 
 /// Lists the calls of a namespace's sessions that wait for a person. Wakes none.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/approvals", tag = "approvals", params(("namespace" = String, Path,)),
     responses((status = 200, body = ApprovalList), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn list_all(
-    State(app): State<App>,
-    caller: Caller,
-    Namespace(namespace): Namespace,
-) -> Result<Json<ApprovalList>, Problem> {
-    app.allow(&caller, Verb::List, &namespace, None, Part::Approvals).await?;
-    let visible = |key: &Key| {
-        caller
-            .grant
-            .as_ref()
-            .is_none_or(|grant| app.router.directory().get(key).is_some_and(|record| selects(&grant.selector, &record.labels)))
-    };
-    Ok(Json(approvals::list_all(&app.router, &namespace, visible).await?))
+pub(crate) async fn list_all(desk: Desk, Namespace(namespace): Namespace) -> Result<Json<ApprovalList>, Problem> {
+    let desk = Desk { namespace, ..desk };
+    Ok(Json(desk.all_approvals().await?))
 }
 
 /// Decides about a call that waits. The first decision stands; the same one may be sent again with its key.

@@ -58,9 +58,9 @@ pub(crate) struct Answer {
 }
 
 /// The page: what waits, and two buttons. To look decides nothing.
-pub(crate) async fn show(State(app): State<App>, Query(query): Query<Token>) -> Response {
+pub(crate) async fn show(State(app): State<App>, RequestId(request_id): RequestId, Query(query): Query<Token>) -> Response {
     let shown = match &app.links {
-        Some(links) => links::show(links, &app.router, &query.token).await,
+        Some(links) => links::show(links, &app.router, &query.token, &request_id).await,
         None => Err(none()),
     };
     match shown {

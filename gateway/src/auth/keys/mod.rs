@@ -229,7 +229,7 @@ pub async fn create(
         |path: &str, message: String| Err(ApiError::new(ErrorCode::InvalidRequest, format!("{path}: {message}")).with_detail("path", path));
     check_name(&asked.name, "name")?;
     if asked.verbs.is_empty() {
-        return invalid("verbs", "name at least one of create, get, list, update, delete, eval".to_owned());
+        return invalid("verbs", "name at least one of create, get, list, update, delete, eval, approve, use, run".to_owned());
     }
     if asked.label_selector.as_ref().is_some_and(|selector| selector.len() > SELECTOR_BYTES_MAX) {
         return invalid("labelSelector", format!("use at most {SELECTOR_BYTES_MAX} bytes"));

@@ -17,6 +17,7 @@ use super::{
     messages::{Request, completion, kernel_info, path_at},
 };
 use crate::{
+    audit::{self, Done},
     directory::Key,
     doors::{
         desk::Desk,
@@ -122,7 +123,10 @@ impl Kernel {
             "input_request" | "input_reply" => failed(&no_input("a message")),
             "comm_info_request" => json!({ "status": "ok", "comms": {} }),
             "history_request" => history::reply(&self.desk, &self.key, &request.content).await.unwrap_or_else(|error| failed(&error)),
-            "interrupt_request" => done(self.desk.interrupt(&self.key).await),
+            "interrupt_request" => {
+                let work = self.desk.interrupt(&self.key);
+                done(self.desk.logged(("interrupt", &self.key, ""), work, |done| Some(audit::done(done))).await)
+            }
             "shutdown_request" => {
                 let restart = request.flag("restart");
                 let done_with = match restart {
@@ -151,10 +155,13 @@ impl Kernel {
         let key = format!("jupyter-{}", request.header.msg_id);
         let key = Some(key).filter(|key| key.len() <= KEY_BYTES_MAX);
         let eval = EvalRequest { code: code.to_owned(), idempotency_key: key, ..EvalRequest::default() };
-        let end = match self.desk.eval_events(&self.key, eval).await {
-            Ok(frames) => self.stream(request, Events::new(&self.desk, frames), out).await?,
-            Err(error) => Err(error),
+        let run = async {
+            match self.desk.eval_events(&self.key, eval).await {
+                Ok(frames) => self.stream(request, Events::new(&self.desk, frames), out).await,
+                Err(error) => Some(Err(error)),
+            }
         };
+        let end = self.desk.logged(("eval", &self.key, ""), run, |end| end.as_ref().map(of_cell)).await?;
         let reply = match end {
             Ok((end, room)) => self.ended(request, &end, &room, count, out).await?,
             Err(error) => {
@@ -254,7 +261,18 @@ impl Kernel {
     /// The value of a small cell, if it has one soon.
     async fn asked(&self, code: String) -> Option<Value> {
         let eval = EvalRequest { code, filename: Some(COMPLETION_NAME.to_owned()), ..EvalRequest::default() };
-        tokio::time::timeout(COMPLETION_TIMEOUT, self.desk.eval(&self.key, eval)).await.ok()?.ok()?.value
+        let run = self.desk.eval(&self.key, eval);
+        let run = self.desk.logged(("eval", &self.key, COMPLETION_NAME), run, |end| Some(audit::done(end)));
+        tokio::time::timeout(COMPLETION_TIMEOUT, run).await.ok()?.ok()?.value
+    }
+}
+
+/// What came of a cell.
+fn of_cell(end: &Result<(Value, Holding), ApiError>) -> Done {
+    let (end, _) = end.as_ref().map_err(|error| error.code)?;
+    match end.pointer("/error/code") {
+        Some(code) => Err(serde_json::from_value(code.clone()).unwrap_or(ErrorCode::Internal)),
+        None => Ok(()),
     }
 }
 

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Failure, code, told, told::Told};
 use crate::{
+    audit,
     directory::Key,
     doors::{
         desk::Desk,
@@ -301,14 +302,17 @@ pub(super) async fn answered(desk: &Desk, id: &Value, result: Option<Value>, err
         (_, Some(error)) => json!({ "error": error }),
         (result, None) => result.unwrap_or_default(),
     };
-    Some(hold(desk, session, call, name, answer).await)
+    let key = match desk.key(session) {
+        Ok(key) => key,
+        Err(error) => return Some(Err(error)),
+    };
+    Some(desk.logged(("answer", &key, ""), hold(desk, &key, call, name, answer), |held| Some(audit::done(held))).await)
 }
 
-async fn hold(desk: &Desk, session: &str, call: &str, name: &str, answer: Value) -> Result<(), ApiError> {
-    let key = desk.key(session)?;
+async fn hold(desk: &Desk, key: &Key, call: &str, name: &str, answer: Value) -> Result<(), ApiError> {
     let held = json!({ "call": call, "hold": { name: answer } });
     let idempotency_key = Some(format!("{}{}", answer_key(call, name), short("answer", &held)));
-    let result = desk.eval(&key, EvalRequest { code: served(&held), idempotency_key, ..EvalRequest::default() }).await?;
+    let result = desk.eval(key, EvalRequest { code: served(&held), idempotency_key, ..EvalRequest::default() }).await?;
     let refused = result.value.as_ref().and_then(|value| value.get("refused")).and_then(Value::as_str);
     match (refused, &result.error) {
         (Some(refused), _) => Err(ApiError::new(ErrorCode::InvalidRequest, refused)),

@@ -35,7 +35,8 @@ pub(super) async fn read(desk: &Desk, scope: &Scope, params: &Value) -> Result<V
     let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
     let mut parts = uri.strip_prefix(SCHEME).unwrap_or_default().splitn(3, '/');
     let (Some(namespace), Some(session), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(Failure::new(code::INVALID_PARAMS, format!("`{uri}` is no file: write {SCHEME}NAMESPACE/SESSION/PATH")));
+        let message = format!("`{uri}` is no file: write {SCHEME}NAMESPACE/SESSION/PATH");
+        return Err(Failure { data: Some(json!({ "uri": uri })), ..Failure::new(code::INVALID_PARAMS, message) });
     };
     if let Scope::Session(key) = scope
         && (namespace, session) != (key.namespace.as_str(), key.name.as_str())

@@ -34,6 +34,7 @@ mod calls;
 mod clients;
 mod files;
 mod listening;
+mod logged;
 mod offered;
 mod registered;
 mod runs;
@@ -92,13 +93,15 @@ struct Failure {
     code: i64,
     message: String,
     data: Option<Value>,
+    /// The error of the API that it comes from.
+    error: Option<ErrorCode>,
     /// Whether the request itself is none, in HTTP's words, whatever the code says.
     is_bad: bool,
 }
 
 impl Failure {
     fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None, is_bad: false }
+        Self { code, message: message.into(), data: None, error: None, is_bad: false }
     }
 
     fn message(self, id: &Value) -> Value {
@@ -292,5 +295,5 @@ fn of_api(error: &ApiError) -> Failure {
         ErrorCode::InvalidRequest => code::INVALID_PARAMS,
         _ => code::INTERNAL,
     };
-    Failure { data: serde_json::to_value(error).ok(), ..Failure::new(code, error.message.clone()) }
+    Failure { data: serde_json::to_value(error).ok(), error: Some(error.code), ..Failure::new(code, error.message.clone()) }
 }

@@ -14,10 +14,10 @@ use super::{
     asked::Asked,
     calls::{self, Call, Outcome},
     clients::{self, Client},
-    code, failed, listening, message_of, of_api, offered, registered,
+    code, failed, listening, logged, message_of, of_api, offered, registered,
     told::{self, Told},
 };
-use crate::{directory::Key, doors::desk::Desk};
+use crate::{audit, directory::Key, doors::desk::Desk};
 
 /// Answers a request.
 pub(super) async fn answer(asked: Asked, method: String, params: Value, headers: &HeaderMap, span: Span) -> Response {
@@ -39,7 +39,7 @@ pub(super) async fn answer(asked: Asked, method: String, params: Value, headers:
         let work = move |told| {
             let asked = asked.telling(told);
             async move {
-                let answered = asked.answer(&method, params).await;
+                let answered = logged::answer(&asked, &method, params).await;
                 Some(answered.map_or_else(|failure| failure.message(&id), |result| message_of(&id, result)))
             }
             .instrument(span)
@@ -47,7 +47,7 @@ pub(super) async fn answer(asked: Asked, method: String, params: Value, headers:
         return told::stream(wanted, work);
     }
     let begins = (method == "initialize").then(|| clients::id_of(&params, &asked.desk.app.router.ids().next().simple().to_string()));
-    match asked.answer(&method, params).instrument(span).await {
+    match logged::answer(&asked, &method, params).instrument(span).await {
         Ok(result) => {
             let mut response = Json(message_of(&id, result)).into_response();
             if let Some(client) = begins.and_then(|client| HeaderValue::from_str(&client).ok()) {
@@ -94,7 +94,7 @@ pub(super) fn resumed(desk: &Desk, headers: &HeaderMap) -> Option<Response> {
     let wanted = told::Wanted { returns: true, ..told::Wanted::default() };
     Some(told::stream(wanted, move |told: Told| async move {
         let call = Call { desk: &desk, key: &key, of: mark.of, id: &mark.id, can: &can, told: Some(&told), stateless: false };
-        let outcome = call.resume(&mark).await;
+        let outcome = desk.logged(("resume", &key, mark.of), call.resume(&mark), |outcome| Some(audit::done(outcome))).await;
         let result = match (mark.of, outcome) {
             ("tool", Err(error)) => Ok(super::tools::failed(&error)),
             (_, Err(error)) => Err(of_api(&error)),

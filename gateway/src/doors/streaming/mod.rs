@@ -23,6 +23,7 @@ use super::{
     hostcalls::{self, Said},
 };
 use crate::{
+    audit,
     body::{Body, Params},
     directory::Key,
     names::check_name,
@@ -190,7 +191,8 @@ pub(crate) async fn start(desk: Desk, Body(body): Body<Start>) -> Result<Respons
     let key = desk.key(&session.name)?;
     // The program is a function's body, so that it may return.
     let code = format!("await (async () => {{{}\n}})()", body.code);
-    let frames = desk.run_events(&key, EvalRequest { code, ..EvalRequest::default() }).await?;
+    let run = desk.run_events(&key, EvalRequest { code, ..EvalRequest::default() });
+    let frames = desk.logged(("eval", &key, ""), run, |frames| Some(audit::done(frames))).await?;
     let begin = Begin { session, ttl, config: Some(body.config), after: 0 };
     Ok(Stream::new(desk, keys, frames).answer(Some(begin)))
 }
