@@ -11,7 +11,7 @@ use crate::support::{Dev, packages};
 
 /// Runs a part of `browser.py` against `dormouse dev` with a session `s`; in a soak only.
 fn seen(test: &str, part: &str) {
-    if soak::count(0, 1) == 0 {
+    if !soak::is_whole() {
         return eprintln!("SKIPPED {test}: cargo xtask soak browsers runs it");
     }
     let Some(()) = packages::debian(test, "chromium") else { return };
