@@ -31,8 +31,9 @@ fn cell(code: &str) -> EvalRequest {
 
 /// Makes a session that has run a cell, and whose status says that it sleeps.
 async fn new_and_asleep(fleet: &Fleet, client: &Client, name: &str) {
+    let first = cell("1");
     attacks::create(client, name, json!({})).await;
-    client.eval(name, &cell("1")).await.unwrap();
+    attacks::patient(|| client.eval(name, &first)).await;
     client.hibernate(name).await.unwrap();
     let wait = ["wait", "--for=condition=Hibernated", "kernelsession", name, "-n", TENANT, "--timeout=60s"];
     fleet.server.kubectl(&wait).unwrap();
@@ -94,8 +95,7 @@ async fn a_wake_in_another_pod_is_one_write_and_pods_that_come_and_go_cost_sessi
     };
     let second = fleet.another_kernel("second", 2).await;
     streams(2).await;
-    attacks::create(&client, FIRST, json!({})).await;
-    attacks::patient(|| client.eval(FIRST, &cell("1"))).await;
+    new_and_asleep(&fleet, &client, FIRST).await;
     a_while(&fleet).await;
 
     let of_sessions = |write: &Write| write.object.starts_with(&format!("{TENANT}/moved-"));
