@@ -6,9 +6,9 @@ use std::{
     process::Command,
 };
 
-use crate::support::Dev;
+use crate::support::{Dev, http};
 use dormouse_store::SnapshotStore as _;
-use dormouse_testkit::minio::Minio;
+use dormouse_testkit::{minio::Minio, wait::eventually};
 
 fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -171,6 +171,40 @@ fn tools_are_called_through_a_broker_that_keeps_the_secret() {
     assert!(dev.terminate().success());
     let found = Command::new("grep").args(["-r", "-l", "s3cr3t-token"]).arg(data.path()).output().unwrap();
     assert_eq!(String::from_utf8(found.stdout).unwrap().trim(), manifest.to_str().unwrap(), "the secret is in its manifest only");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn probes_and_the_metrics_of_all_that_it_runs_are_at_its_own_address() {
+    let data = tempfile::tempdir().unwrap();
+    let (manifest, token) = (data.path().join("brokers.yaml"), data.path().join("token"));
+    let broker = |name: &str| format!("apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: {name}}}\nspec: {{}}\n");
+    std::fs::write(&manifest, [broker("one"), broker("two")].join("---\n")).unwrap();
+    std::fs::write(&token, "the-token").unwrap();
+    let flags = ["--broker", manifest.to_str().unwrap(), "--token-file", token.to_str().unwrap()];
+    let dev = Dev::start(data.path(), &flags);
+    let http = http();
+    let get = async |path: &str| http.get(format!("{}{path}", dev.server)).send().await.unwrap();
+    let live = get("/livez").await;
+    assert_eq!((live.status(), live.text().await.unwrap().as_str()), (reqwest::StatusCode::OK, "ok"), "without the token");
+    eventually("its store has passed the probe", async || get("/readyz").await.status() == 200).await;
+    assert_eq!(get("/v1/namespaces/default/sessions").await.status(), 401, "the API asks for it");
+    let cell = serde_json::json!({ "code": "1" });
+    let sessions = format!("{}/v1/namespaces/default/sessions", dev.server);
+    for (path, body) in [("", serde_json::json!({ "name": "s" })), ("/s/eval", cell)] {
+        let answer = http.post(format!("{sessions}{path}")).bearer_auth("the-token").json(&body).send().await.unwrap();
+        assert!(answer.status().is_success(), "{path}: {}", answer.text().await.unwrap());
+    }
+    let metrics = get("/metrics").await.text().await.unwrap();
+    for line in [
+        "dormouse_kernel_cells_total{outcome=\"ok\"} 1",
+        "dormouse_gateway_requests_total{class=\"2xx\",route=\"/v1/namespaces/{namespace}/sessions/{name}/eval\"} 1",
+        "dormouse_broker_calls_in_flight{broker=\"one\"} 0",
+        "dormouse_broker_calls_in_flight{broker=\"two\"} 0",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
+    }
+    let elsewhere = http.get(format!("{}/metrics", dev.server)).header("host", "evil.example").send().await.unwrap();
+    assert_eq!(elsewhere.status(), 403, "a page whose name leads here is not told");
 }
 
 #[test]

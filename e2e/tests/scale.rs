@@ -37,6 +37,15 @@ const ETCD_BYTES_MAX: u64 = 1 << 30;
 /// What the API server's objects may take where it serves one version: of each session, as docs/scale.md says, and of what else the test makes.
 const SERVER_SESSION_BYTES_MAX: u64 = 10_000;
 const SERVER_REST_BYTES_MAX: u64 = 128 << 20;
+/// What the API server's process may take of each session at rest, as docs/scale.md says, and etcd's file; of what else a soak makes. While very many are
+/// made at once the process may take twice as much.
+const PROCESS_SESSION_BYTES_MAX: u64 = 15_000;
+const PROCESS_REST_BYTES_MAX: u64 = 2 * SERVER_REST_BYTES_MAX;
+const ETCD_SESSION_BYTES_MAX: u64 = 2_000;
+const ETCD_REST_BYTES_MAX: u64 = 64 << 20;
+/// When Go collects: by default when its heap has grown by so many hundredths, for which those bounds are.
+const GOGC_ENV: &str = "GOGC";
+const GOGC: u32 = 100;
 /// Looks at whether the API server rests, and how many in a row have to see that it gives no memory back any more.
 const RESTS_MAX: u64 = 240;
 const RESTED: u64 = 12;
@@ -140,6 +149,12 @@ async fn at_rest(fleet: &Fleet, admin: &Admin) -> u64 {
     least
 }
 
+/// Whether Go collects as early as by default, or earlier.
+fn go_collects() -> bool {
+    let Ok(percent) = std::env::var(GOGC_ENV) else { return true };
+    percent.parse::<u32>().is_ok_and(|percent| percent <= GOGC)
+}
+
 fn http() -> reqwest::Client {
     reqwest::Client::builder().timeout(ANSWER_TIMEOUT).build().unwrap()
 }
@@ -223,7 +238,7 @@ async fn sessions_and_pods_that_are_only_objects_cost_little_and_nobody_else_not
         mib(after.etcd_bytes),
         mib(before.etcd_bytes),
     ));
-    if soak::count(0, 1) == 1 {
+    if soak::is_whole() {
         let rested = at_rest(&fleet, &admin).await;
         let (woke, objects) = (wakes(&fleet).await, admin.object_bytes().await);
         soak::report(&format!(
@@ -233,6 +248,16 @@ async fn sessions_and_pods_that_are_only_objects_cost_little_and_nobody_else_not
             woke.0,
             woke.1
         ));
+        assert!(most <= soak::PAGE_P99_MS_MAX, "p99 of a page: {most:.0} ms");
+        let process = |bytes: u64| bytes.saturating_sub(before.server_bytes);
+        let bound = |of_session: u64| sessions * of_session + PROCESS_REST_BYTES_MAX;
+        if go_collects() {
+            let (made, at_rest) = (process(after.server_bytes), process(rested));
+            assert!(made <= bound(2 * PROCESS_SESSION_BYTES_MAX), "the API server grew by {} MiB", mib(made));
+            assert!(at_rest <= bound(PROCESS_SESSION_BYTES_MAX), "the API server grew by {} MiB, at rest", mib(at_rest));
+        }
+        let etcd = after.etcd_bytes.saturating_sub(before.etcd_bytes);
+        assert!(etcd <= sessions * ETCD_SESSION_BYTES_MAX + ETCD_REST_BYTES_MAX, "etcd's file grew by {} MiB", mib(etcd));
     }
     assert!(operator < PROCESS_BYTES_MAX && gateway < PROCESS_BYTES_MAX, "operator {} MiB, gateway {} MiB", mib(operator), mib(gateway));
     let grown = after.etcd_bytes.saturating_sub(before.etcd_bytes);

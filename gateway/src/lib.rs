@@ -96,6 +96,7 @@ pub struct Gateway {
     resource: resource::Resource,
     links: Option<links::Links>,
     peers: Peers,
+    beside: axum::Router,
 }
 
 impl Gateway {
@@ -124,6 +125,7 @@ impl Gateway {
             resource: resource::Resource::default(),
             links: None,
             peers: Peers::default(),
+            beside: axum::Router::new(),
         }
     }
 
@@ -184,6 +186,12 @@ impl Gateway {
     pub fn with_links(mut self, links: links::Links) -> Self {
         self.links = Some(links);
         self
+    }
+
+    /// Serves these routes to anybody whom it would answer, too: whoever asks needs no token for them.
+    #[must_use]
+    pub fn beside(self, routes: axum::Router) -> Self {
+        Self { beside: routes, ..self }
     }
 
     /// Speaks TLS to clients, and nothing else.
@@ -248,7 +256,7 @@ impl Gateway {
             sockets: sockets::Sockets::default(),
             rooms: rooms::Rooms::within(&self.memory),
         });
-        routes::routes(app).layer(from_fn_with_state(self.memory.clone(), memory::admit))
+        routes::routes(app, self.beside.clone()).layer(from_fn_with_state(self.memory.clone(), memory::admit))
     }
 
     /// The way to sessions.

@@ -8,6 +8,7 @@ mod collect;
 mod common;
 mod contents;
 mod damage;
+mod dedicated;
 mod determinism;
 mod difference;
 mod durability;

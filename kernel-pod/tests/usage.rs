@@ -58,6 +58,8 @@ async fn cells_are_counted_by_key_and_once_over_restarts() {
     assert!(first.stored_bytes > 0);
     assert_eq!((metric(&pod, "kernel_used_evals_total"), metric(&pod, "kernel_used_tool_calls_total")), (2, 1));
     assert_eq!(metric(&pod, "kernel_used_cpu_microseconds_total"), first.total().cpu_us);
+    assert_eq!(metric(&pod, "kernel_used_egress_bytes_total"), first.total().egress_bytes);
+    assert_eq!((metric(&pod, "kernel_used_wakes_total"), first.wakes), (0, 0), "it was never asleep");
 
     // It stops and stores its sheet; another process goes on.
     pod.drain().await;
@@ -66,6 +68,7 @@ async fn cells_are_counted_by_key_and_once_over_restarts() {
     run(&other, &moved, "n", "k3", Some("app")).await;
     let second = seen(&[&other], "u1").await;
     assert_eq!((second.keys["app"].evals, second.keys[""].evals, second.wakes), (2, 1, 1));
+    assert_eq!((metric(&other, "kernel_used_evals_total"), metric(&other, "kernel_used_wakes_total")), (1, 1), "what it did itself");
 
     // That one is lost without a word, and the one after it finds what it committed.
     drop(other);
@@ -106,7 +109,7 @@ async fn a_live_heap_is_counted_as_long_as_it_lives_and_wakes_are() {
     pod.hibernate(session.clone()).await.unwrap();
     assert_eq!(pod.live_usage(&asked()).unwrap().heap_bytes, 0);
     value(&pod, &session, "big.length").await;
-    assert_eq!(seen(&[&pod], "u1").await.wakes, 1);
+    assert_eq!((seen(&[&pod], "u1").await.wakes, metric(&pod, "kernel_used_wakes_total")), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

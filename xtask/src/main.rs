@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 mod before;
 mod broken;
+mod deny;
 mod engine;
 mod fuzz;
 mod generate;
@@ -37,6 +38,10 @@ enum Task {
     Images,
     /// Writes what is in each program, as CycloneDX, into target/sbom.
     Sbom,
+    /// Checks bans, licences and sources of what the programs are made of.
+    Deny,
+    /// Looks for known vulnerabilities in what the programs and the engine are made of, where RustSec's database can be reached.
+    Advisories,
     /// Builds engine.wasm from crates/guest.
     Engine(engine::Args),
     /// Runs every test, the whole-cluster story included.
@@ -53,6 +58,8 @@ fn main() -> Result<()> {
         Task::Generate(args) => generate::run(&args),
         Task::Images => images::run(),
         Task::Sbom => sbom::run(),
+        Task::Deny => deny::run(),
+        Task::Advisories => deny::advisories(),
         Task::Engine(args) => engine::run(&args),
         Task::Test(args) => test::run(&args),
         Task::Suites(args) => suites::run(&args),

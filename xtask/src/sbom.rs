@@ -1,6 +1,6 @@
 //! What is in the programs: a bill of materials each, as CycloneDX 1.6 has it, in `target/sbom`.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, process::Command};
 
 use anyhow::{Context, Result, ensure};
 
@@ -16,7 +16,7 @@ const ENGINE: (&str, &str) = ("dormouse-guest", "crates/guest");
 
 /// Writes the bill of each image's program, of the command and of the engine.
 pub fn run() -> Result<()> {
-    let program = install()?;
+    let program = tools::install("cargo-sbom", CARGO_SBOM)?;
     let folder = workspace::target().join("sbom");
     fs::create_dir_all(&folder)?;
     let of_workspace = PROCESSES.into_iter().chain([COMMAND]).map(|package| (package, "."));
@@ -31,15 +31,4 @@ pub fn run() -> Result<()> {
         eprintln!("xtask: {}", file.display());
     }
     Ok(())
-}
-
-fn install() -> Result<PathBuf> {
-    let root = tools::home()?.join(format!("cargo-sbom-{CARGO_SBOM}"));
-    let program = root.join("bin/cargo-sbom");
-    if !program.is_file() {
-        let mut install = workspace::cargo();
-        install.args(["install", "--quiet", "--locked", "--root"]).arg(&root).arg(format!("cargo-sbom@{CARGO_SBOM}"));
-        workspace::run(install.envs([("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"), ("CARGO_PROFILE_RELEASE_LTO", "off")]))?;
-    }
-    Ok(program)
 }

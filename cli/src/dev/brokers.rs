@@ -19,7 +19,15 @@ use super::{sessions, values};
 /// How long calls may go on after the end began.
 const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Serves the brokers of the files, which store what outlives them where `store` says. Answers their names, for people.
+/// The brokers of the files.
+pub(super) struct Brokers {
+    /// Their names, for people.
+    pub(super) names: Vec<String>,
+    /// What each of them counts.
+    pub(super) metrics: Vec<Metrics>,
+}
+
+/// Serves the brokers of the files, which store what outlives them where `store` says.
 pub(super) async fn start(
     files: &[PathBuf],
     namespace: &str,
@@ -27,15 +35,16 @@ pub(super) async fn start(
     within: &InProcess,
     shutdown: &CancellationToken,
     tasks: &TaskTracker,
-) -> anyhow::Result<Vec<String>> {
+) -> anyhow::Result<Brokers> {
     let documents = sessions::read(files, namespace)?;
     let secrets = values::following(files, namespace, &documents);
-    let mut names = Vec::new();
+    let mut brokers = Brokers { names: Vec::new(), metrics: Vec::new() };
     for document in documents {
         let Document::Broker(metadata, spec) = document else { continue };
         let store = BrokerStore { broker: metadata.name.clone(), ..store.clone() };
-        let broker = Broker::with_store(&spec, secrets.clone(), &Metrics::new(), Some(store))
-            .with_context(|| format!("ToolBroker {}", metadata.name))?;
+        let metrics = Metrics::of_part("broker", &metadata.name)?;
+        let broker =
+            Broker::with_store(&spec, secrets.clone(), &metrics, Some(store)).with_context(|| format!("ToolBroker {}", metadata.name))?;
         broker.look_now().await;
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(broker.clone().keep_looking()));
         let identity = Identity::new(Process::Broker, namespace, &metadata.name);
@@ -45,10 +54,11 @@ pub(super) async fn start(
             shutdown.cancelled().await;
             within.end(&identity, LAST_CALLS_TIMEOUT).await;
         }));
-        names.push(metadata.name);
+        brokers.names.push(metadata.name);
+        brokers.metrics.push(metrics);
     }
-    names.sort_unstable();
-    Ok(names)
+    brokers.names.sort_unstable();
+    Ok(brokers)
 }
 
 /// Answers what is sent to a broker that no manifest has.

@@ -37,6 +37,7 @@ use dormouse_kms::KmsArgs;
 use dormouse_protocol::{broker::BROKER_PORT, kernel::KERNEL_PORT};
 use dormouse_seal::{Keyring, Seal};
 use dormouse_service::{
+    admin,
     in_process::InProcess,
     telemetry,
     tls::{Identity, Process},
@@ -45,6 +46,7 @@ use dormouse_store::SnapshotStore;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use brokers::Brokers;
 use cleanup::StoreCleanup;
 use storage::StorageArgs;
 
@@ -130,7 +132,8 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         broker: String::new(),
         seal: Arc::new(seal(&args, &namespace).await?),
     };
-    let brokers = brokers::start(&args.brokers, &namespace, &store_of_brokers, &within, &inner, &inner_tasks).await?;
+    let Brokers { names: brokers, metrics: of_brokers } =
+        brokers::start(&args.brokers, &namespace, &store_of_brokers, &within, &inner, &inner_tasks).await?;
     let config = PodConfig {
         pod: POD.to_owned(),
         namespace: namespace.clone(),
@@ -176,8 +179,11 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
     let links = Links::new(&links_key(&args.data)?, &format!("http://{address}"))?;
-    let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(callers)).with_keys(keys).local();
-    let gateway = gateway.with_links(links);
+    let metrics = pod.metrics();
+    metrics.include(of_brokers)?;
+    let whole = Arc::clone(&directory) as Arc<dyn Directory>;
+    let gateway = Gateway::with_metrics(whole, kernels, Arc::new(callers), metrics.clone()).with_keys(keys).local();
+    let gateway = gateway.with_links(links).beside(admin::router(pod.readiness(), metrics));
     sessions::apply(&args.sessions, &namespace, directory.as_ref()).await?;
     greet(address, &namespace, &brokers, &args);
     gateway.serve(listener, shutdown).await;

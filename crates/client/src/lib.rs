@@ -501,23 +501,4 @@ fn below(base: &Url, segments: &[&str]) -> Result<Url, Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_cannot_leave_their_place() {
-        let base = Url::parse("http://h:1/prefix/").unwrap();
-        assert_eq!(below(&base, &["a", "eval"]).unwrap().as_str(), "http://h:1/prefix/a/eval");
-        assert_eq!(below(&base, &["a/../b?c#d"]).unwrap().as_str(), "http://h:1/prefix/a%2F..%2Fb%3Fc%23d");
-        for bad in ["", ".", ".."] {
-            assert!(matches!(below(&base, &[bad]), Err(Error::Address(_))), "{bad}");
-        }
-    }
-
-    #[test]
-    fn an_address_that_is_none_is_named() {
-        for bad in ["nonsense", "ftp://x", "unix:/x"] {
-            assert!(matches!(Client::new(bad, "default", None), Err(Error::Address(_))), "{bad}");
-        }
-    }
-}
+mod tests;

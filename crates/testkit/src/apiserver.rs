@@ -79,7 +79,7 @@ pub struct Costs {
 pub struct ApiServer {
     // Dropped in this order: the API server lets go of etcd before etcd ends.
     apiserver: Process,
-    _etcd: Process,
+    etcd: Process,
     url: String,
     etcd_url: String,
     dir: TempDir,
@@ -95,16 +95,22 @@ impl ApiServer {
         let (client, peer, secure) = (free_port()?, free_port()?, free_port()?);
         let etcd = start_etcd(dir.path(), client, peer)?;
         let apiserver = start_apiserver(dir.path(), client, secure)?;
-        let mut server = Self {
-            apiserver,
-            _etcd: etcd,
-            url: format!("https://127.0.0.1:{secure}"),
-            etcd_url: format!("http://127.0.0.1:{client}"),
-            dir,
-        };
+        let mut server =
+            Self { apiserver, etcd, url: format!("https://127.0.0.1:{secure}"), etcd_url: format!("http://127.0.0.1:{client}"), dir };
         server.wait_ready().await?;
         std::fs::write(server.kubeconfig(), server.kubeconfig_text())?;
         Ok(server)
+    }
+
+    /// SIGKILL of both processes, and both again at the same addresses, over all that was stored. Requests and watches under way are cut off.
+    ///
+    /// # Errors
+    /// When a program does not start again, or does not become ready.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.apiserver.kill();
+        self.etcd.restart()?;
+        self.apiserver.restart()?;
+        self.wait_ready().await
     }
 
     /// `https://127.0.0.1:PORT`

@@ -117,33 +117,47 @@ pub struct Honest {
     client: Client,
     name: String,
     count: u64,
+    again: Again,
 }
 
 impl Honest {
     pub async fn new(client: &Client, name: &str) -> Self {
-        create(client, name, json!({})).await;
-        Self { client: client.clone(), name: name.to_owned(), count: 0 }
+        Self::who_asks_again(client, name, may_be_sent_again).await
     }
 
-    /// Sends the next cell, again as long as it is told that it may, and asserts its value. The cell prints how many there were.
+    /// The same who sends a cell again after these errors.
+    pub async fn who_asks_again(client: &Client, name: &str, again: Again) -> Self {
+        create(client, name, json!({})).await;
+        Self { client: client.clone(), name: name.to_owned(), count: 0, again }
+    }
+
+    /// Sends the next cell, again as long as that may help, and asserts its value. The cell prints how many there were.
     pub async fn count(&mut self) {
         self.count += 1;
         let code = "globalThis.n = (globalThis.n ?? 0) + 1; console.log(n); [n, 'x'.repeat(n % 100).length]";
         let cell = EvalRequest { code: code.to_owned(), idempotency_key: Some(format!("k{}", self.count)), ..EvalRequest::default() };
         let (client, name) = (&self.client, &self.name);
-        let result = patient(|| client.eval(name, &cell)).await;
+        let result = insist(self.again, || client.eval(name, &cell)).await;
         assert_eq!(result.value, Some(json!([self.count, self.count % 100])), "{}: {result:?}", self.name);
     }
 }
 
+/// Whether somebody sends a request again who was told this.
+pub type Again = fn(&Error) -> bool;
+
 /// Until it is done, or refused for good. What is asked does no harm twice.
 pub async fn patient<T, F: Future<Output = Result<T, Error>>>(ask: impl Fn() -> F) -> T {
+    insist(may_be_sent_again, ask).await
+}
+
+/// The same, again after these errors.
+pub async fn insist<T, F: Future<Output = Result<T, Error>>>(again: Again, ask: impl Fn() -> F) -> T {
     let last = Mutex::new(String::from("no answer at all"));
     let asked = async {
         loop {
             match ask().await {
                 Ok(done) => return done,
-                Err(error) if may_be_sent_again(&error) => *last.lock().unwrap() = error.to_string(),
+                Err(error) if again(&error) => *last.lock().unwrap() = error.to_string(),
                 Err(error) => panic!("{error}"),
             }
             tokio::time::sleep(PAUSE).await;

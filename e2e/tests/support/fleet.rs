@@ -18,13 +18,14 @@ use dormouse_service::{
     tls::{Identity, Process as Role, TlsFiles},
 };
 use dormouse_testkit::{
-    apiserver::ApiServer,
+    apiserver::{ApiServer, Write},
     minio::Minio,
-    process::{Process, free_port},
     wait::eventually,
 };
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
+
+use super::shared::{Shared, binary, limit_of, loopback, shared, shared_within};
 
 /// Kinds of the chart that say what its processes may do, and what becomes of what others write.
 const APPLIED: [&str; 9] = [
@@ -51,59 +52,6 @@ const SLOTS: u64 = 500;
 /// What a kernel pod has for each of them at the least.
 const SLOT_BYTES: u64 = 768 << 10;
 
-/// A process, and what the chart lets it take.
-pub struct Shared {
-    pub name: &'static str,
-    pub process: Process,
-    pub limit_bytes: u64,
-    admin: SocketAddr,
-}
-
-impl Shared {
-    /// SIGKILL, and another one in its place that is not ready yet.
-    pub fn kill(&mut self) {
-        self.process.restart().unwrap();
-    }
-
-    /// SIGTERM, until it has ended.
-    pub async fn end(&mut self) {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        let name = self.name;
-        eventually(&format!("the {name} ends"), async || !self.process.is_alive()).await;
-    }
-
-    /// Until it serves.
-    pub async fn ready(&self) {
-        let url = format!("http://{}/readyz", self.admin);
-        let answers = async || reqwest::get(&url).await.is_ok_and(|answer| answer.status() == 200);
-        eventually(&format!("the {} is ready", self.name), answers).await;
-    }
-
-    /// What it counts.
-    pub async fn metrics(&self) -> String {
-        reqwest::get(format!("http://{}/metrics", self.admin)).await.unwrap().text().await.unwrap()
-    }
-
-    /// The most memory that it has had, without the image that its sessions share: Linux tells that once for each of them.
-    pub fn peak_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let kib = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            line.split_whitespace().next().unwrap().parse::<u64>().unwrap()
-        };
-        (kib("VmHWM:") - kib("RssShmem:")) << 10
-    }
-
-    /// It has not ended, and never had more than it may.
-    pub fn assert_small(&mut self) {
-        assert!(self.process.is_alive(), "the {} has ended:\n{}", self.name, self.process.output());
-        let (peak, limit) = (self.peak_bytes() >> 20, self.limit_bytes >> 20);
-        eprintln!("{}: {peak} of {limit} MiB", self.name);
-        assert!(peak < limit, "the {} had {peak} of {limit} MiB", self.name);
-    }
-}
-
 /// See the module.
 pub struct Fleet {
     pub operator: Shared,
@@ -117,8 +65,8 @@ pub struct Fleet {
     /// What the ToolBroker's Secret holds that nobody may see, by its key.
     pub secrets: Vec<(&'static str, String)>,
     pub server: ApiServer,
+    pub minio: Minio,
     ca: Ca,
-    _minio: Minio,
     folder: tempfile::TempDir,
     _alone: MutexGuard<'static, ()>,
 }
@@ -134,6 +82,11 @@ impl Fleet {
 
     /// The same, and so many sessions may be live.
     pub async fn with_slots(service: &str, slots: u64) -> Self {
+        Self::with_flags(service, slots, &[]).await
+    }
+
+    /// The same, with these flags of the operator.
+    pub async fn with_flags(service: &str, slots: u64, flags: &[&str]) -> Self {
         let alone = ALONE.lock().await;
         dormouse_service::telemetry::install_tls_provider();
         let (server, minio) = tokio::try_join!(ApiServer::start(), Minio::start()).unwrap();
@@ -147,17 +100,11 @@ impl Fleet {
         operator.env("KUBECONFIG", account(&server, at, "dormouse-operator"));
         operator.args(["--pod=operator", "--kernel-image=k", "--broker-image=b", "--orphan-sweep-interval-seconds=0"]);
         let archive = loopback();
-        operator.arg("--archive-listen").arg(archive.to_string());
+        operator.args(flags).arg("--archive-listen").arg(archive.to_string());
         let operator = shared("operator", storage(operator, &minio, at), at);
         let ca = authority(&server, &operator).await;
-        for (role, namespace, name) in
-            [(Role::Gateway, SYSTEM, "gateway"), (Role::Kernel, TENANT, "kernel"), (Role::Broker, TENANT, BROKER)]
-        {
-            let identity = match role {
-                Role::Kernel => Identity::kernel(namespace, "default", name),
-                _ => Identity::new(role, namespace, name),
-            };
-            certificate(&ca, &identity, &at.join(name));
+        for (role, namespace, name) in [(Role::Gateway, SYSTEM, "gateway"), (Role::Broker, TENANT, BROKER)] {
+            certificate(&ca, &Identity::new(role, namespace, name), &at.join(name));
         }
         let broker_address = loopback();
         let secrets = canaries();
@@ -169,14 +116,14 @@ impl Fleet {
         let create = ["create", "secret", "generic", SECRET, "-n", TENANT];
         server.kubectl(&create.into_iter().chain(literals.iter().map(String::as_str)).collect::<Vec<_>>()).unwrap();
         let broker = start_broker(service, broker_address, &minio, &server, at).await;
-        let kernel = start_kernel(&server, slots, broker_address, &minio, at).await;
+        let kernel = start_kernel(&server, ("kernel", 1), slots, broker_address, &minio, &ca, at).await;
         let (gateway, url) = start_gateway(&server, broker_address, archive, at).await;
         server.kubectl(&["create", "serviceaccount", "user", "-n", TENANT]).unwrap();
         let user = format!("--serviceaccount={TENANT}:user");
         server.kubectl(&["create", "clusterrolebinding", "user", "--clusterrole=cluster-admin", &user]).unwrap();
         let token = server.kubectl(&["create", "token", "user", "-n", TENANT, "--audience=dormouse", "--duration=8h"]).unwrap();
         let token = token.trim().to_owned();
-        Self { operator, gateway, kernel, broker, url, token, broker_address, secrets, server, ca, _minio: minio, folder, _alone: alone }
+        Self { operator, gateway, kernel, broker, url, token, broker_address, secrets, server, minio, ca, folder, _alone: alone }
     }
 
     pub fn client(&self) -> Client {
@@ -185,6 +132,11 @@ impl Fleet {
 
     pub fn processes(&mut self) -> [&mut Shared; 4] {
         [&mut self.operator, &mut self.gateway, &mut self.kernel, &mut self.broker]
+    }
+
+    /// One more kernel pod of the pool `default`, at the address of this number. It ends when this is dropped; its Pod stays.
+    pub async fn another_kernel(&self, pod: &'static str, number: u8) -> Shared {
+        start_kernel(&self.server, (pod, number), SLOTS, self.broker_address, &self.minio, &self.ca, self.folder.path()).await
     }
 
     /// What a kernel pod of this name has to show who it is, for one that is made up.
@@ -200,8 +152,13 @@ impl Fleet {
 
 /// What was written since, by whom and of what, but for leases. Questions about rights are not stored.
 pub fn written(fleet: &Fleet, since: usize) -> BTreeMap<String, usize> {
+    written_of(fleet, since, |_| true)
+}
+
+/// The same of some writes.
+pub fn written_of(fleet: &Fleet, since: usize, of: impl Fn(&Write) -> bool) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
-    for write in fleet.server.writes().unwrap().into_iter().skip(since) {
+    for write in fleet.server.writes().unwrap().into_iter().skip(since).filter(of) {
         // A conflict is no write.
         if write.code >= 300 || ["leases", "tokenreviews", "subjectaccessreviews"].contains(&write.resource.as_str()) {
             continue;
@@ -318,6 +275,8 @@ async fn start_broker(service: &str, listen: SocketAddr, minio: &Minio, server: 
     for of in ["header", "basic", "oauth", "hook"] {
         tools.push(json!({"name": format!("show-{of}"), "service": of, "method": "POST", "path": "/show"}));
     }
+    // One that pays without asking.
+    tools.push(json!({"name": "charge", "service": "outside", "method": "POST", "path": "/pay"}));
     tools.push(json!({"name": "stuck", "service": "guarded", "method": "POST", "path": "/hang", "timeoutMs": 200}));
     // Neither has a service: what the API server checks must not ask for one.
     tools.push(json!({"name": "hand-over", "runner": {"capability": "any"}}));
@@ -338,17 +297,27 @@ async fn start_broker(service: &str, listen: SocketAddr, minio: &Minio, server: 
     broker
 }
 
-async fn start_kernel(server: &ApiServer, slots: u64, broker: SocketAddr, minio: &Minio, folder: &Path) -> Shared {
-    let (mut command, address) = (Command::new(binary("dormouse-kernel")), pod_address(1));
-    command.args(["--namespace", TENANT, "--pod", "kernel", "--slots", &slots.to_string(), "--broker-address", &broker.to_string()]);
+/// A kernel pod of this name, at the address of this number.
+async fn start_kernel(
+    server: &ApiServer,
+    (pod, number): (&'static str, u8),
+    slots: u64,
+    broker: SocketAddr,
+    minio: &Minio,
+    ca: &Ca,
+    folder: &Path,
+) -> Shared {
+    let (mut command, address) = (Command::new(binary("dormouse-kernel")), pod_address(number));
+    certificate(ca, &Identity::kernel(TENANT, "default", pod), &folder.join(pod));
+    command.args(["--namespace", TENANT, "--pod", pod, "--slots", &slots.to_string(), "--broker-address", &broker.to_string()]);
     command.arg("--listen").arg(SocketAddr::from((address, KERNEL_PORT)).to_string());
-    command.arg("--tls-dir").arg(folder.join("kernel"));
+    command.arg("--tls-dir").arg(folder.join(pod));
     command.arg("--engine-cache-dir").arg(EngineOptions::for_user().cache_dir.unwrap());
     // A pool with more slots than usual says how much its pods need.
     let limit_bytes = limit_of("kernel").max(slots * SLOT_BYTES);
-    let kernel = shared_within(limit_bytes, "kernel", storage(command, minio, folder), folder);
+    let kernel = shared_within(limit_bytes, pod, storage(command, minio, folder), folder);
     kernel.ready().await;
-    kernel_pod(server, folder, TENANT, "kernel", address);
+    kernel_pod(server, folder, TENANT, pod, address);
     kernel
 }
 
@@ -368,45 +337,9 @@ fn storage(mut command: Command, minio: &Minio, folder: &Path) -> Command {
     command
 }
 
-/// The memory that the chart gives to processes of this name.
-fn limit_of(name: &str) -> u64 {
-    let values = std::fs::read_to_string(root().join("charts/dormouse/values.yaml")).unwrap();
-    let values: Value = yaml_serde::from_str(&values).unwrap();
-    let limit = values[name]["resources"]["limits"]["memory"].as_str().unwrap();
-    let (number, unit) = limit.split_at(limit.len() - 2);
-    number.parse::<u64>().unwrap() << if unit == "Gi" { 30 } else { 20 }
-}
-
-/// Starts it with the memory that the chart gives to it.
-fn shared(name: &'static str, command: Command, folder: &Path) -> Shared {
-    shared_within(limit_of(name), name, command, folder)
-}
-
-/// The same with so much.
-fn shared_within(limit_bytes: u64, name: &'static str, mut command: Command, folder: &Path) -> Shared {
-    // In a cluster the process's control group says it.
-    command.env("DORMOUSE_MEMORY_BYTES", limit_bytes.to_string());
-    let admin = loopback();
-    command.arg("--admin-listen").arg(admin.to_string());
-    let process = Process::start(command, &folder.join(format!("{name}.log"))).unwrap();
-    Shared { name, process, limit_bytes, admin }
-}
-
-fn loopback() -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()))
-}
-
 fn write(folder: &Path, files: &[(&str, &str)]) {
     std::fs::create_dir(folder).unwrap();
     for (name, text) in files {
         std::fs::write(folder.join(name), text).unwrap();
     }
-}
-
-/// A binary of this build: target/release/deps/processes-… → target/release/dormouse-gateway.
-fn binary(name: &str) -> PathBuf {
-    let exe = std::env::current_exe().unwrap();
-    let path = exe.ancestors().nth(2).unwrap().join(name);
-    assert!(path.is_file(), "{} is not there: `cargo build --release --workspace --bins` makes it", path.display());
-    path
 }

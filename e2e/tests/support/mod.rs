@@ -3,3 +3,4 @@
 pub mod admin;
 pub mod attacks;
 pub mod fleet;
+pub mod shared;

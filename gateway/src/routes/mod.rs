@@ -123,9 +123,9 @@ fn table() -> Table {
         .route("/openapi.json", get(openapi::serve))
 }
 
-/// All routes.
-pub(crate) fn routes(app: App) -> AxumRouter {
-    let mut routes = table().routes;
+/// All routes, and some that are no part of the API.
+pub(crate) fn routes(app: App, beside: AxumRouter) -> AxumRouter {
+    let mut routes = table().routes.merge(beside.with_state::<App>(()));
     routes = routes.layer(from_fn_with_state(app.resource.clone(), resource::challenged));
     routes = routes.layer(from_fn_with_state(app.origins.clone(), origins::allowed));
     if app.is_local {

@@ -17,7 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_engine::{Engine, EngineOptions, Engines};
-use dormouse_kernel::{Environment, Pod, PodConfig, Tools, growth};
+use dormouse_kernel::{Environment, Isolation, Pod, PodConfig, Tools, growth};
 use dormouse_protocol::broker::{BodyAnswer, BodyCall, StreamedAnswer, ToolAnswer, ToolCall};
 use dormouse_protocol::eval::{EvalRequest, EvalResult};
 use dormouse_protocol::kernel::{Assignment, EvalCall, ReportLine, SessionReport};
@@ -136,6 +136,12 @@ impl World {
         self.pod_of(name, slots, ENGINE.clone())
     }
 
+    /// A pod that runs one session in its life, whatever it is told of slots and copies.
+    pub fn dedicated_pod(&self, name: &str) -> Pod {
+        let config = PodConfig { isolation: Isolation::Dedicated, ..config(name, 10) };
+        Pod::new(config, ENGINE.clone(), Arc::<Faulty>::clone(&self.store), Arc::<FakeTools>::clone(&self.tools)).unwrap()
+    }
+
     /// A pod with so much memory.
     pub fn pod_with_memory(&self, memory: &Memory, slots: u32) -> Pod {
         let options = EngineOptions { growth: Some(growth(memory.clone(), slots)), ..EngineOptions::for_user() };
@@ -184,7 +190,7 @@ fn config(name: &str, slots: u32) -> PodConfig {
         slots,
         cache_bytes: 64 << 20,
         store_prefix: "p/".to_owned(),
-        isolation: dormouse_kernel::Isolation::Shared,
+        isolation: Isolation::Shared,
     }
 }
 

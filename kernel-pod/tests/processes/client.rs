@@ -144,7 +144,8 @@ async fn send(cluster: Arc<Cluster>, target: Target, uid: String, code: &'static
     }
 }
 
-async fn eval(
+/// Sends one cell. The inner error is the process's own.
+pub async fn eval(
     cluster: &Cluster,
     target: &Target,
     uid: &str,

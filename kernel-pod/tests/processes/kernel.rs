@@ -76,11 +76,20 @@ impl Cluster {
 
     /// The same with a broker at this address.
     pub async fn kernel_with(&self, name: &str, broker: &str) -> Kernel {
+        self.kernel_of(name, broker, "shared").await
+    }
+
+    /// One of the isolation class `dedicated`, without a broker.
+    pub async fn dedicated(&self, name: &str) -> Kernel {
+        self.kernel_of(name, NOWHERE, "dedicated").await
+    }
+
+    async fn kernel_of(&self, name: &str, broker: &str, isolation: &str) -> Kernel {
         let (port, admin) = (free_port().unwrap(), free_port().unwrap());
         let path = |part: &str| self.dir.path().join(part);
         let mut command = Command::new(env!("CARGO_BIN_EXE_dormouse-kernel"));
         command
-            .args(["--pod", name, "--namespace", NAMESPACE, "--broker-address", broker])
+            .args(["--pod", name, "--namespace", NAMESPACE, "--broker-address", broker, "--isolation", isolation])
             .args(["--listen", &format!("127.0.0.1:{port}"), "--admin-listen", &format!("127.0.0.1:{admin}")])
             .args(["--s3-endpoint", &self.minio.endpoint(), "--s3-bucket", BUCKET, "--s3-region", self.minio.region()])
             .arg("--s3-credentials-dir")
@@ -93,6 +102,17 @@ impl Cluster {
         let mut kernel = Kernel { process, name: name.to_owned(), address: format!("127.0.0.1:{port}"), boot: String::new() };
         kernel.boot = self.boot(&mut kernel).await;
         kernel
+    }
+
+    /// The same process once more, as when its container restarts.
+    pub async fn restart(&self, kernel: &mut Kernel) {
+        kernel.process.restart().unwrap();
+        kernel.boot = self.boot(kernel).await;
+    }
+
+    /// What a process says of itself.
+    pub async fn info(&self, target: &Target) -> PodInfo {
+        self.client.request(Method::GET, &target.peer, &target.address, "/v1/info").send().await.unwrap().json().await.unwrap()
     }
 
     /// Starts a broker on this port, and waits until it serves.

@@ -4,6 +4,7 @@
 //! did not commit it cannot look like one that was not. [`effects`] has the same with calls to a service that counts.
 
 mod client;
+mod dedicated;
 mod effects;
 mod kernel;
 
