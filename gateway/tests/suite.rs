@@ -8,6 +8,7 @@ mod apiserver;
 mod archived;
 mod claims;
 mod desires;
+mod events;
 mod frames;
 mod history;
 mod http;
@@ -15,6 +16,7 @@ mod oidc;
 mod openapi;
 mod protocols;
 mod reference;
+mod revocation;
 mod routing;
 #[cfg(feature = "kubernetes")]
 mod scope;
