@@ -9,6 +9,7 @@ mod archived;
 mod claims;
 mod desires;
 mod events;
+mod forgeries;
 mod frames;
 mod history;
 mod http;
