@@ -86,7 +86,8 @@ impl Review {
         if began < self.reviewed + INTERVAL {
             return Ok(());
         }
-        let looked = timeout(LOOK_TIMEOUT, self.ask()).await.map_err(|_| {
+        // In a box: what is only waited for has no room for it.
+        let looked = Box::pin(timeout(LOOK_TIMEOUT, self.ask())).await.map_err(|_| {
             tracing::warn!("whether a credential is good still cannot be asked; what was opened with it ends");
             let message = "whether the credentials are good still cannot be asked at the moment: try again, and see the gateway's log";
             ApiError::new(ErrorCode::StorageUnavailable, message)

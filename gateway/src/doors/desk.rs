@@ -184,7 +184,7 @@ impl Desk {
             let call = EvalCall { assignment, eval: eval.clone(), request_id: self.request_id.clone(), run: false, lost };
             router.kernels().eval(&pod, &call, unwritten).await
         });
-        let (answer, _) = self.review.clone().until(sent).await??;
+        let (answer, _) = self.review.clone().until(Box::pin(sent)).await??;
         let room = self.app.rooms.of_task(&self.caller.user);
         let full = |error: ApiError| error.with_detail("idempotencyKey", eval.idempotency_key.clone());
         let mut body = BytesMut::from(answer.start);

@@ -63,7 +63,7 @@ pub(crate) async fn eval(
         let call = EvalCall { assignment, eval: eval.clone(), request_id: request_id.clone(), run: false, lost };
         router.kernels().eval(&pod, &call, unwritten).await
     });
-    let sent = review.until(sent).await.and_then(|sent| sent);
+    let sent = review.until(Box::pin(sent)).await.and_then(|sent| sent);
     let (result, _) = sent.map_err(|error| keyed.names(error))?;
     let body = match result.rest {
         None => HttpBody::from(result.start),
