@@ -131,7 +131,7 @@ fn wrong_tokens(world: &World) -> Vec<String> {
         claims
     };
     let mut wrong: Vec<Value> = (1..=60).map(|minutes| with("exp", json!(now() - 60 * minutes))).collect();
-    wrong.extend((1..=20).map(|minutes| with("nbf", json!(now() + 60 * minutes))));
+    wrong.extend((1..=20).map(|hours| with("nbf", json!(now() + 3_600 * hours))));
     let foreign =
         ["kubernetes", "https://kubernetes.default.svc", "Dormouse", " dormouse", "dormouse ", "dormous", "", "https://dormouse.example"];
     wrong.extend(foreign.map(|audience| with("aud", json!(audience))));
