@@ -11,10 +11,9 @@ use auth::{
     keys::{KeyStore, Keys},
     oidc,
 };
-use axum::middleware::from_fn_with_state;
 use dormouse_service::{
     Clock, Ids, Metrics,
-    memory::{self, Memory},
+    memory::Memory,
     public::{Door, Limits},
     tls::{DoorCertificate, TlsFiles},
 };
@@ -256,7 +255,7 @@ impl Gateway {
             sockets: sockets::Sockets::default(),
             rooms: rooms::Rooms::within(&self.memory),
         });
-        routes::routes(app, self.beside.clone()).layer(from_fn_with_state(self.memory.clone(), memory::admit))
+        routes::routes(app, self.memory.clone(), self.beside.clone())
     }
 
     /// The way to sessions.

@@ -25,12 +25,13 @@ use tokio_tungstenite::{
     connect_async,
     tungstenite::{Message, client::IntoClientRequest as _},
 };
+use tokio_util::sync::CancellationToken;
 
 /// Tries of each kind, at least.
 const TRIES_MIN: usize = 1_000;
 /// The namespace that is attacked, and a session in it.
-const VICTIM: &str = "victim";
-const SESSION: &str = "secret";
+pub const VICTIM: &str = "victim";
+pub const SESSION: &str = "secret";
 /// The route of a namespace's sessions.
 const SESSIONS: &str = "/v1/namespaces/{namespace}/sessions";
 /// Paths of the API's description, at least: one that lost them would show nothing here.
@@ -63,19 +64,19 @@ impl Authenticator for Own {
 
 /// One request.
 #[derive(Debug, Clone)]
-struct Route {
-    method: String,
-    path: String,
+pub struct Route {
+    pub method: String,
+    pub path: String,
     /// The path before it was filled in.
-    template: String,
-    body: Option<Value>,
+    pub template: String,
+    pub body: Option<Value>,
     /// Whether it becomes a WebSocket, and where its credential is.
-    socket: Option<Credential>,
+    pub socket: Option<Credential>,
 }
 
 /// Where a WebSocket's client has its credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Credential {
+pub enum Credential {
     /// In `Authorization`, as everywhere.
     Header,
     /// Among the subprotocols, as a page's.
@@ -157,20 +158,45 @@ fn body(method: &str, path: &str) -> Option<Value> {
     })
 }
 
+/// A key for all verbs, as it is kept, behind its secret.
+pub fn key(namespace: &str, name: &str, selector: Option<&str>, expires_at: Option<&str>) -> (String, KeyRecord) {
+    use KeyVerb::{Approve, Create, Delete, Eval, Get, List, Run, Update, Use};
+    // 64 hex digits of no other key.
+    let secret = format!("dmk_{}", digest(&format!("{namespace}/{name}")));
+    let about = ApiKey {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+        verbs: vec![Approve, Create, Delete, Eval, Get, List, Run, Update, Use],
+        label_selector: selector.map(str::to_owned),
+        expires_at: expires_at.map(str::to_owned),
+        created_at: "2026-01-01T00:00:00Z".to_owned(),
+        created_by: "somebody".to_owned(),
+    };
+    let record = KeyRecord { digest: digest(&secret), made_by: None, about };
+    (secret, record)
+}
+
 /// A gateway, and what its clients may not get at.
-struct World {
+pub struct World {
     _folder: tempfile::TempDir,
     client: Client,
+    /// The same without a connection.
+    pub inside: axum::Router,
     pod: Arc<FakePod>,
-    keys: Arc<KeyFile>,
-    issuer: Arc<Issuer>,
-    key: SigningKey,
-    routes: Vec<Route>,
+    pub keys: Arc<KeyFile>,
+    pub issuer: Arc<Issuer>,
+    pub key: SigningKey,
+    pub routes: Vec<Route>,
     directory: Arc<dyn Directory>,
 }
 
 impl World {
     async fn new() -> Self {
+        Self::with_keys(&[]).await
+    }
+
+    /// The same, where these keys are kept.
+    pub async fn with_keys(records: &[KeyRecord]) -> Self {
         let trust = Trust::new();
         let pod = trust.pod("a", 10).await;
         let (folder, directory) = directory(&trust, &[&pod]).await;
@@ -182,30 +208,23 @@ impl World {
         assert_eq!(status, 201, "{made}");
         let own = json!({ "name": "unlabelled" });
         assert_eq!(open.json("POST", "/v1/namespaces/own/sessions", own).await.0, 201);
-        let keys = Arc::new(KeyFile::open(&folder.path().join("keys.json")).unwrap());
+        let file = folder.path().join("keys.json");
+        std::fs::write(&file, serde_json::to_vec(records).unwrap()).unwrap();
+        let keys = Arc::new(KeyFile::open(&file).unwrap());
         let key = SigningKey::new("one", Algorithm::ES256);
         let issuer = Issuer::start(&[&key]).await;
         let gateway = Gateway::new(Arc::clone(&directory), trust.kernels(), Arc::new(Own));
-        let client = serve_routes(gateway.with_oidc(issuer.settings()).unwrap().with_keys(Arc::clone(&keys) as Arc<dyn KeyStore>)).await;
+        let gateway = gateway.with_oidc(issuer.settings()).unwrap().with_keys(Arc::clone(&keys) as Arc<dyn KeyStore>);
+        let inside = gateway.routes(CancellationToken::new());
+        let client = serve_routes(gateway).await;
         let routes = routes(made["id"].as_str().unwrap());
-        Self { _folder: folder, client, pod, keys, issuer, key, routes, directory }
+        Self { _folder: folder, client, inside, pod, keys, issuer, key, routes, directory }
     }
 
     /// Puts a key into the store that anybody with the right could have made.
-    async fn key_in(&self, namespace: &str, name: &str, selector: Option<&str>, expires_at: Option<&str>) -> String {
-        // 64 hex digits of no other key.
-        let secret = format!("dmk_{}", digest(&format!("{namespace}/{name}")));
-        use KeyVerb::{Approve, Create, Delete, Eval, Get, List, Run, Update, Use};
-        let about = ApiKey {
-            name: name.to_owned(),
-            namespace: namespace.to_owned(),
-            verbs: vec![Approve, Create, Delete, Eval, Get, List, Run, Update, Use],
-            label_selector: selector.map(str::to_owned),
-            expires_at: expires_at.map(str::to_owned),
-            created_at: "2026-01-01T00:00:00Z".to_owned(),
-            created_by: "somebody".to_owned(),
-        };
-        self.keys.create(KeyRecord { digest: digest(&secret), made_by: None, about }).await.unwrap();
+    pub async fn key_in(&self, namespace: &str, name: &str, selector: Option<&str>, expires_at: Option<&str>) -> String {
+        let (secret, record) = key(namespace, name, selector, expires_at);
+        self.keys.create(record).await.unwrap();
         secret
     }
 
@@ -237,7 +256,7 @@ impl World {
     }
 
     /// Nothing of what was tried has been done.
-    fn is_untouched(&self) {
+    pub fn is_untouched(&self) {
         assert!(self.pod.evals().is_empty() && self.pod.wakes.lock().unwrap().is_empty());
         let done = [&self.pod.hibernates, &self.pod.removals].map(|count| count.load(Ordering::SeqCst));
         assert_eq!(done, [0, 0]);
@@ -348,21 +367,7 @@ async fn no_good_credential_opens_another_tenants_door() {
     });
     let accepted: Vec<_> = answers
         .buffer_unordered(AT_ONCE)
-        .filter(|(header, namespace, route, (status, body))| {
-            let (own, tool) =
-                (!route.path.contains("/namespaces/") && namespace.is_none(), &body["result"]["structuredContent"]["error"]["code"]);
-            let refused = match route.path.as_str() {
-                _ if SAME_FOR_ALL.contains(&route.template.as_str()) => !body.to_string().contains(VICTIM),
-                // Nothing is sent unasked.
-                "/mcp" if route.method == "GET" => *status == 405,
-                // A tool's refusal is for its model to read.
-                "/mcp" => *tool == "Forbidden" || *tool == "InvalidRequest" || own && *tool == "SessionNotFound",
-                // What a key's or a user's own namespace has is their matter; the victim's is not there.
-                _ if own => refused_or_own(*status, header, body),
-                _ => matches!(*status, 400 | 403 | 404),
-            };
-            std::future::ready(!refused)
-        })
+        .filter(|(header, namespace, route, (status, body))| std::future::ready(!is_refused(route, header, *namespace, *status, body)))
         .collect()
         .await;
     assert!(accepted.is_empty(), "{} accepted: {:?}", accepted.len(), accepted.first());
@@ -424,6 +429,22 @@ async fn every_route_that_there_is_is_attacked() {
         }
     }
     assert!(seen > PATHS_MIN, "{seen}");
+}
+
+/// Whether another tenant has got at nothing of the victim's, which `namespace` names in a header.
+pub fn is_refused(route: &Route, header: &str, namespace: Option<&str>, status: u16, body: &Value) -> bool {
+    let own = !route.path.contains("/namespaces/") && namespace.is_none();
+    let tool = &body["result"]["structuredContent"]["error"]["code"];
+    match route.path.as_str() {
+        _ if SAME_FOR_ALL.contains(&route.template.as_str()) => !body.to_string().contains(VICTIM),
+        // Nothing is sent unasked.
+        "/mcp" if route.method == "GET" => status == 405,
+        // A tool's refusal is for its model to read.
+        "/mcp" => *tool == "Forbidden" || *tool == "InvalidRequest" || own && *tool == "SessionNotFound",
+        // What a key's or a user's own namespace has is their matter; the victim's is not there.
+        _ if own => refused_or_own(status, header, body),
+        _ => matches!(status, 400 | 403 | 404),
+    }
 }
 
 /// Without a namespace in path and header, what is done is done in the caller's own: the key's, or `default`, where the user may nothing.

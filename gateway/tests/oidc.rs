@@ -1,12 +1,9 @@
 //! Tokens of an OpenID Connect issuer, which is a real one in this process.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use crate::support::issuer::{Issuer, SigningKey, forged, now};
-use crate::support::{Client, Trust, directory, serve_routes};
+use crate::support::{Client, Trust, directory, pass, serve_routes};
 use async_trait::async_trait;
 use aws_lc_rs::hmac;
 use dormouse_gateway::{
@@ -56,13 +53,6 @@ async fn with_token(client: &Client, token: &str) -> (u16, Value) {
 async fn refused(client: &Client, what: &str, token: &str) {
     let (status, body) = with_token(client, token).await;
     assert_eq!((status, body["error"]["code"].as_str()), (401, Some("Unauthenticated")), "{what}: {body}");
-}
-
-/// Lets time pass for the gateway's clocks, and no other way.
-async fn pass(time: Duration) {
-    tokio::time::pause();
-    tokio::time::advance(time).await;
-    tokio::time::resume();
 }
 
 #[tokio::test]

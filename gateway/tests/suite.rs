@@ -8,7 +8,9 @@ mod apiserver;
 mod archived;
 mod claims;
 mod desires;
+mod events;
 mod foreign_issuer;
+mod forgeries;
 mod frames;
 mod history;
 mod http;
@@ -18,6 +20,7 @@ mod openapi;
 mod packages;
 mod protocols;
 mod reference;
+mod revocation;
 mod routing;
 #[cfg(feature = "kubernetes")]
 mod scope;

@@ -50,6 +50,7 @@ async fn each_tier_is_counted_and_what_does_not_verify_is_read_from_the_next() {
     first.pod.forget(session.clone()).await.unwrap();
     let woke = eval(&first.pod, &session, "n + words.length").await;
     assert_eq!((woke.value, woke.stats.woke), (Some(json!(20001)), Woke::Storage), "the head was read from there");
+    assert!(woke.stats.served.to_string().starts_with("disk; dur="), "as the header of the answer has it: {}", woke.stats.served);
     assert_eq!(first.wakes(), [1, 1, 1, 0]);
     assert!(metric(&first.pod, "kernel_disk_cache_events_total{event=\"hit\"}") >= 1);
 

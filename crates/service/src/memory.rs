@@ -200,13 +200,8 @@ impl Inner {
     }
 }
 
-/// Answers a request with `CapacityExhausted` when there is no room for it. A layer before everything that reads a body.
-pub async fn admit(State(memory): State<Memory>, request: Request, next: Next) -> Response {
-    if memory.has_room() { next.run(request).await } else { ApiErrorResponse(memory.exhausted()).into_response() }
-}
-
-/// The same where bodies are read whole: what a large one will take is promised until there is an answer, so that many that come at once are not all
-/// admitted before any was read.
+/// Answers a request with `CapacityExhausted` when there is no room for it. A layer before everything that reads a body, where bodies are read whole: what a
+/// large one will take is promised until there is an answer, so that many that come at once are not all admitted before any was read.
 pub async fn admit_whole(State(memory): State<Memory>, request: Request, next: Next) -> Response {
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok()).unwrap_or(0);
     let bytes = if announced > SMALL_BODY_BYTES_MAX { announced.saturating_mul(BODY_COPIES) } else { 0 };

@@ -14,6 +14,7 @@ pub mod keys;
 pub mod kubernetes;
 pub mod loopback;
 pub mod oidc;
+pub mod review;
 
 /// Longest credential that is looked at, in bytes.
 pub const CREDENTIAL_BYTES_MAX: usize = 16 << 10;

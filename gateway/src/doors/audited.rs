@@ -97,7 +97,7 @@ impl Desk {
     /// Events are what cells wrote: for those who may run cells, not for all who may see that the session exists.
     async fn frames(&self, key: &Key, wanted: Wanted) -> Result<Frames, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
-        stream::events(&self.app.router, key, wanted, self.app.shutdown.clone()).await
+        stream::events(&self.app.router, key, wanted, self.review.clone(), self.app.shutdown.clone()).await
     }
 
     /// A run, when it has ended or `wait` is over.

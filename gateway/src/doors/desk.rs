@@ -1,5 +1,7 @@
 //! What one caller may do to sessions, in the words of the API: each verb checks the right, then does it.
 
+use std::sync::Arc;
+
 use axum::{extract::FromRequestParts, http::request::Parts};
 use bytes::{Bytes, BytesMut};
 use dormouse_protocol::{
@@ -18,10 +20,10 @@ use futures::StreamExt as _;
 
 use crate::{
     access,
-    app::{App, namespace_of},
+    app::{App, bearer, namespace_of},
     approvals,
     audit::{self, Act, Done},
-    auth::{Caller, Part, Verb},
+    auth::{Caller, Part, Verb, review::Review},
     directory::Key,
     files, history,
     in_flight::InFlight,
@@ -50,6 +52,8 @@ pub(crate) struct Desk {
     pub(crate) app: App,
     pub(crate) caller: Caller,
     pub(crate) request_id: String,
+    /// The credential, for what goes on for long.
+    pub(crate) review: Review,
     /// The namespace of sessions that are named without one.
     pub(crate) namespace: String,
 }
@@ -62,7 +66,8 @@ impl FromRequestParts<App> for Desk {
         let caller = Caller::from_request_parts(parts, app).await?;
         let Ok(RequestId(request_id)) = RequestId::from_request_parts(parts, app).await;
         let namespace = namespace_of(&parts.headers, &caller);
-        Ok(Self { app: app.clone(), caller, request_id, namespace })
+        let review = Review::new(Arc::clone(&app.authenticator), bearer(&parts.headers));
+        Ok(Self { app: app.clone(), caller, request_id, review, namespace })
     }
 }
 
@@ -197,7 +202,7 @@ impl Desk {
             let call = EvalCall { assignment, eval: eval.clone(), request_id: self.request_id.clone(), run: false, lost };
             router.kernels().eval(&pod, &call, unwritten).await
         });
-        let (answer, _) = sent.await?;
+        let (answer, _) = self.review.clone().until(Box::pin(sent)).await??;
         let room = self.app.rooms.of_task(&self.caller.user);
         let full = |error: ApiError| error.with_detail("idempotencyKey", eval.idempotency_key.clone());
         let mut body = BytesMut::from(answer.start);
@@ -224,14 +229,14 @@ impl Desk {
     pub(crate) async fn eval_events(&self, key: &Key, eval: EvalRequest) -> Result<Frames, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
         quota::admit_cell(&self.app.router, &key.namespace).await?;
-        stream::eval(&self.app.router, key, self.with_key(eval), self.request_id.clone()).await
+        stream::eval(&self.app.router, key, self.with_key(eval), self.request_id.clone(), self.review.clone()).await
     }
 
     /// Runs a cell as a run and streams its events, up to `final`. The first comes when it is stored that the cell will run to its end.
     pub(crate) async fn run_events(&self, key: &Key, eval: EvalRequest) -> Result<Frames, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
         quota::admit_cell(&self.app.router, &key.namespace).await?;
-        stream::run(&self.app.router, key, self.with_key(eval), self.request_id.clone()).await
+        stream::run(&self.app.router, key, self.with_key(eval), self.request_id.clone(), self.review.clone()).await
     }
 
     /// Accepts a cell as a run.

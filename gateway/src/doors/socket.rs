@@ -1,14 +1,11 @@
 //! What every WebSocket of a door does: it is pinged when nothing happens, ends with the gateway and with its credentials, and a client that reads
 //! nothing is let go.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use axum::{
-    extract::{
-        FromRequestParts as _, Request,
-        ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade},
-    },
-    http::HeaderMap,
+use axum::extract::{
+    FromRequestParts as _, Request,
+    ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade},
 };
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::channel::{Opener, Sealer};
@@ -22,12 +19,7 @@ use tokio_tungstenite::tungstenite;
 use tokio_util::sync::CancellationToken;
 
 use super::{desk::Desk, sealed};
-use crate::{
-    app::{App, bearer},
-    auth::Authenticator,
-    body::BODY_BYTES_MAX,
-    problem::Problem,
-};
+use crate::{auth::review::Review, body::BODY_BYTES_MAX, problem::Problem};
 
 /// Bytes that a socket reads at a time. Each socket has so many, idle or not; what is longer takes more reads.
 const READ_BUFFER_BYTES: usize = 1 << 10;
@@ -35,8 +27,6 @@ const READ_BUFFER_BYTES: usize = 1 << 10;
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a client may read nothing of what waits for it.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a socket goes on without its credentials being looked at again.
-const REVIEW_INTERVAL: Duration = Duration::from_secs(30);
 /// Closed because the gateway stops.
 const GOING_AWAY: u16 = 1001;
 /// Closed because a frame is not text.
@@ -49,20 +39,8 @@ const NOT_UTF8: u16 = 1007;
 const TOO_LONG: u16 = 1009;
 /// Closed because its credentials are not good any more.
 const POLICY: u16 = 1008;
-
-/// The credential with which a socket was opened.
-#[derive(Debug, Clone)]
-pub(super) struct Credential(Option<String>);
-
-impl Credential {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
-        Self(bearer(headers).map(str::to_owned))
-    }
-
-    async fn is_good(&self, authenticator: &dyn Authenticator) -> bool {
-        authenticator.authenticate(self.0.as_deref()).await.is_ok()
-    }
-}
+/// Closed because nobody can say whether its credentials are good still.
+const LATER: u16 = 1013;
 
 /// The upgrade that a request asks for.
 pub(super) async fn upgrade(desk: &Desk, request: Request) -> Result<WebSocketUpgrade, Problem> {
@@ -98,10 +76,7 @@ pub(super) struct Connection {
     incoming: SplitStream<WebSocket>,
     out: Out,
     writing: JoinHandle<()>,
-    authenticator: Arc<dyn Authenticator>,
     shutdown: CancellationToken,
-    credential: Credential,
-    reviewed: tokio::time::Instant,
     /// Opens the client's frames, where they are sealed.
     opener: Option<Box<Opener>>,
 }
@@ -115,15 +90,13 @@ pub(super) struct Serving {
 }
 
 impl Connection {
-    /// Serves a socket. What is sent is written.
-    pub(super) fn open(socket: WebSocket, app: &App, credential: Credential, serving: Serving) -> (Self, Out) {
+    /// Serves a socket. What is sent is written, as long as the credential is good.
+    pub(super) fn open(socket: WebSocket, desk: &Desk, serving: Serving) -> (Self, Out) {
         let (sink, incoming) = socket.split();
         let (out, outgoing) = mpsc::channel(serving.queued_max);
         let (sealer, opener) = serving.keys.unzip();
-        let writing = tokio::spawn(write(sink, outgoing, sealer));
-        let reviewed = tokio::time::Instant::now();
-        let (authenticator, shutdown) = (Arc::clone(&app.authenticator), app.shutdown.clone());
-        (Self { incoming, out: out.clone(), writing, authenticator, shutdown, credential, reviewed, opener }, out)
+        let writing = tokio::spawn(write(sink, outgoing, sealer, desk.review.clone()));
+        (Self { incoming, out: out.clone(), writing, shutdown: desk.app.shutdown.clone(), opener }, out)
     }
 
     /// The next text of the client. `None`: it has left, or has to.
@@ -133,13 +106,6 @@ impl Connection {
                 came = self.incoming.next() => came,
                 () = self.shutdown.cancelled() => break close(GOING_AWAY, "the gateway stops: connect again"),
                 () = self.out.closed() => return None,
-                () = tokio::time::sleep_until(self.reviewed + REVIEW_INTERVAL) => {
-                    self.reviewed = tokio::time::Instant::now();
-                    if !self.credential.is_good(&*self.authenticator).await {
-                        break close(POLICY, "the credentials are not good any more");
-                    }
-                    continue;
-                }
             };
             match came {
                 Some(Ok(Message::Text(text))) => match self.opener.as_mut().map(|opener| sealed::open(opener, &text)) {
@@ -177,16 +143,35 @@ fn fault(error: axum::Error) -> Option<CloseFrame> {
     }
 }
 
+/// What a client is told whose credential is over.
+fn refusal(over: &ApiError) -> CloseFrame {
+    match over.code {
+        ErrorCode::Unauthenticated => close(POLICY, "the credentials are not good any more"),
+        _ => close(LATER, "the credentials cannot be looked at again: connect later"),
+    }
+}
+
 fn close(code: u16, reason: &'static str) -> CloseFrame {
     CloseFrame { code, reason: reason.into() }
 }
 
-async fn write(mut sink: SplitSink<WebSocket, Message>, mut outgoing: mpsc::Receiver<Outgoing>, mut sealer: Option<Box<Sealer>>) {
+async fn write(
+    mut sink: SplitSink<WebSocket, Message>,
+    mut outgoing: mpsc::Receiver<Outgoing>,
+    mut sealer: Option<Box<Sealer>>,
+    mut review: Review,
+) {
     loop {
-        let (message, room) = match tokio::time::timeout(PING_INTERVAL, outgoing.recv()).await {
-            Ok(Some(Outgoing(sent))) => *sent,
-            Ok(None) => break,
-            Err(_) => (Message::Ping(Default::default()), None),
+        let next = review.until(tokio::time::timeout(PING_INTERVAL, outgoing.recv())).await;
+        let next = match next {
+            Ok(next) => review.look().await.map(|()| next),
+            over => over,
+        };
+        let (message, room) = match next {
+            Ok(Ok(Some(Outgoing(sent)))) => *sent,
+            Ok(Ok(None)) => break,
+            Ok(Err(_)) => (Message::Ping(Default::default()), None),
+            Err(over) => (Message::Close(Some(refusal(&over))), None),
         };
         let message = match (&message, &mut sealer) {
             (Message::Text(text), Some(sealer)) => match sealed::seal(sealer, text) {
@@ -196,10 +181,14 @@ async fn write(mut sink: SplitSink<WebSocket, Message>, mut outgoing: mpsc::Rece
             _ => message,
         };
         let last = matches!(message, Message::Close(_));
-        if !matches!(tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await, Ok(Ok(()))) || last {
-            break;
+        let sending = tokio::time::timeout(SEND_TIMEOUT, sink.send(message));
+        let sent = if last { Ok(sending.await) } else { review.until(sending).await };
+        match sent {
+            Ok(Ok(Ok(()))) if !last => drop(room),
+            Ok(_) => break,
+            // Within a message no close can be sent.
+            Err(_) => return,
         }
-        drop(room);
     }
     // Answers a close, or sends one.
     let _ = tokio::time::timeout(SEND_TIMEOUT, sink.close()).await;

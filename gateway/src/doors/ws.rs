@@ -26,7 +26,7 @@ use super::{
     hostcalls::{self, Said},
     lines::Events,
     sealed,
-    socket::{self, Connection, Credential, Out, Outgoing, Serving},
+    socket::{self, Connection, Out, Outgoing, Serving},
     ws_config::{Config, spec},
 };
 use crate::{audit::Done, directory::Key, problem::Problem, service::Existing};
@@ -62,7 +62,6 @@ pub(crate) async fn named(desk: Desk, Query(Named { id }): Query<Named>, request
 async fn connect(desk: Desk, name: &str, request: Request) -> Result<Response, Problem> {
     let key = desk.key(name)?;
     desk.may_something(&key).await?;
-    let credential = Credential::of(request.headers());
     let upgrade = socket::upgrade(&desk, request).await?.protocols([SEALED_PROTOCOL, EVENTS_PROTOCOL]);
     let room = desk.app.sockets.enter()?;
     let door = Arc::new(Door { desk, key });
@@ -77,7 +76,7 @@ async fn connect(desk: Desk, name: &str, request: Request) -> Result<Response, P
             _ => None,
         };
         let serving = Serving { queued_max: FRAMES_QUEUED_MAX, keys };
-        serve(socket, door, !chosen.is_empty(), credential, serving).await;
+        serve(socket, door, !chosen.is_empty(), serving).await;
     });
     Ok(response.into_response())
 }
@@ -120,8 +119,8 @@ struct Head<'a> {
     id: Option<&'a RawValue>,
 }
 
-async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Credential, serving: Serving) {
-    let (mut connection, out) = Connection::open(socket, &door.desk.app, credential, serving);
+async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, serving: Serving) {
+    let (mut connection, out) = Connection::open(socket, &door.desk, serving);
     // In a box, as what goes out: a queue has room for dozens from the beginning.
     let (cells, mut queue) = mpsc::channel::<Box<(Frame, Holding)>>(CELLS_QUEUED_MAX);
     let rooms = door.desk.app.rooms.clone();

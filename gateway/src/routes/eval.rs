@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use axum::{
     body::Body as HttpBody,
-    extract::State,
     http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
 use dormouse_protocol::{
-    ApiError, ErrorBody, ErrorCode,
+    ApiError, ErrorCode,
     eval::{EvalRequest, EvalResult, WOKE_HEADER},
     kernel::EvalCall,
 };
@@ -18,13 +17,13 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::{keyed::Keyed, runs};
 use crate::{
-    app::App,
-    auth::{Caller, Verb},
+    auth::Verb,
     body::{Body, SessionPath},
     directory::Record,
+    doors::desk::Desk,
     in_flight::InFlight,
     kernels::NDJSON,
-    problem::{Problem, RequestId},
+    problem::Problem,
     quota,
     stream::{self, Frames},
 };
@@ -34,14 +33,10 @@ use crate::{
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/eval", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), ("Prefer" = Option<String>, Header, description = "`respond-async`: do not wait")), request_body = EvalRequest,
     responses(
         (status = 202, description = "it is stored that the cell will run", body = Object),
-        (status = 200, description = "the cell ended", content((EvalResult = "application/json"), (dormouse_protocol::event::Event = "application/x-ndjson"))),
-        (status = "4XX", description = "refused", body = ErrorBody),
-        (status = "5XX", description = "failed", body = ErrorBody)))]
+        (status = 200, description = "the cell ended", content((EvalResult = "application/json"), (dormouse_protocol::event::Event = "application/x-ndjson")))))]
 pub(crate) async fn eval(
-    State(app): State<App>,
-    caller: Caller,
+    Desk { app, caller, request_id, mut review, .. }: Desk,
     SessionPath(key): SessionPath,
-    RequestId(request_id): RequestId,
     headers: HeaderMap,
     Body(mut eval): Body<EvalRequest>,
 ) -> Result<Response, Problem> {
@@ -59,7 +54,7 @@ pub(crate) async fn eval(
         return runs::accepted(&app, &key, &eval, &keyed, &request_id).await;
     }
     if accepts(&headers, NDJSON) {
-        let frames = stream::eval(&app.router, &key, eval, request_id).await.map_err(|error| keyed.names(error))?;
+        let frames = stream::eval(&app.router, &key, eval, request_id, review).await.map_err(|error| keyed.names(error))?;
         return Ok(keyed.tells(streamed(frames, NDJSON)));
     }
     let (router, eval, request_id) = (&app.router, &eval, &request_id);
@@ -68,10 +63,11 @@ pub(crate) async fn eval(
         let call = EvalCall { assignment, eval: eval.clone(), request_id: request_id.clone(), run: false, lost };
         router.kernels().eval(&pod, &call, unwritten).await
     });
-    let (result, _) = sent.await.map_err(|error| keyed.names(error))?;
+    let sent = review.until(Box::pin(sent)).await.and_then(|sent| sent);
+    let (result, _) = sent.map_err(|error| keyed.names(error))?;
     let body = match result.rest {
         None => HttpBody::from(result.start),
-        Some(rest) => HttpBody::from_stream(futures::stream::iter([Ok(result.start)]).chain(rest)),
+        Some(rest) => HttpBody::from_stream(review.around(futures::stream::iter([Ok(result.start)]).chain(rest))),
     };
     let mut response = ([(header::CONTENT_TYPE, "application/json")], body).into_response();
     if let Some(woke) = result.woke {

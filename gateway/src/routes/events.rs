@@ -1,7 +1,7 @@
 //! The session's event log: replay, then live.
 
 use axum::{http::HeaderMap, response::Response};
-use dormouse_protocol::{ErrorBody, event::Event};
+use dormouse_protocol::event::Event;
 use serde::Deserialize;
 
 use super::eval::{accepts, streamed};
@@ -35,7 +35,7 @@ impl Default for EventsParams {
 
 /// Streams a session's events: NDJSON, or server-sent events by `Accept`.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/events", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), EventsParams),
-    responses((status = 200, description = "events, one a line", content((Event = "application/x-ndjson"), (Event = "text/event-stream"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, description = "events, one a line", content((Event = "application/x-ndjson"), (Event = "text/event-stream")))))]
 pub(crate) async fn events(
     desk: Desk,
     SessionPath(key): SessionPath,

@@ -60,14 +60,14 @@ fn preconditions(headers: &HeaderMap) -> Preconditions {
 
 /// Lists a session's files, at most 10000. Wakes it.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/files", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), ListParams),
-    responses((status = 200, body = FileList), (status = 404, description = "no such directory", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = FileList), (status = 404, description = "no such directory", body = ErrorBody)))]
 pub(crate) async fn list(desk: Desk, SessionPath(key): SessionPath, Params(params): Params<ListParams>) -> Result<Json<FileList>, Problem> {
     Ok(Json(desk.files(&key, &params.path, params.recursive).await?))
 }
 
 /// Reads a file. `Range`, `If-Range`, `If-Match` and `If-None-Match` are regarded. Wakes the session.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/files/{path}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), ("path" = String, Path, description = "may have slashes")),
-    responses((status = 200, description = "the content", content_type = "application/octet-stream"), (status = 206, description = "the range", content_type = "application/octet-stream"), (status = 304, description = "it is still the same"), (status = 404, description = "no such file", body = ErrorBody), (status = 412, description = "it is another one", body = ErrorBody), (status = 416, description = "the range lies outside", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, description = "the content", content_type = "application/octet-stream"), (status = 206, description = "the range", content_type = "application/octet-stream"), (status = 304, description = "it is still the same"), (status = 404, description = "no such file", body = ErrorBody), (status = 412, description = "it is another one", body = ErrorBody), (status = 416, description = "the range lies outside", body = ErrorBody)))]
 pub(crate) async fn read(desk: Desk, ItemPath(key, file): ItemPath, headers: HeaderMap) -> Result<Response, Problem> {
     let part = audit::file(&file);
     let found = desk.audited(Act::Read, &key, &part, async {
@@ -84,12 +84,12 @@ pub(crate) async fn read(desk: Desk, ItemPath(key, file): ItemPath, headers: Hea
     }
     // A tenant's bytes are never a page of this origin.
     passed.insert(header::X_CONTENT_TYPE_OPTIONS, header::HeaderValue::from_static("nosniff"));
-    Ok((status, passed, Body::from_stream(found.bytes_stream())).into_response())
+    Ok((status, passed, Body::from_stream(desk.review.around(found.bytes_stream()))).into_response())
 }
 
 /// Writes a file, with the directories above it; answers when it is committed. `If-Match` and `If-None-Match` are regarded. Wakes the session.
 #[utoipa::path(put, path = "/v1/namespaces/{namespace}/sessions/{name}/files/{path}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), ("path" = String, Path, description = "may have slashes")), request_body(content_type = "application/octet-stream"),
-    responses((status = 200, description = "replaced", body = FileEntry), (status = 201, description = "new", body = FileEntry), (status = 412, description = "it is another one", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, description = "replaced", body = FileEntry), (status = 201, description = "new", body = FileEntry), (status = 412, description = "it is another one", body = ErrorBody)))]
 pub(crate) async fn write(
     State(app): State<App>,
     caller: Caller,
@@ -107,7 +107,7 @@ pub(crate) async fn write(
 
 /// Removes a file or an empty directory; answers when that is committed. `If-Match` is regarded. Wakes the session.
 #[utoipa::path(delete, path = "/v1/namespaces/{namespace}/sessions/{name}/files/{path}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), ("path" = String, Path, description = "may have slashes"), RemoveParams),
-    responses((status = 204, description = "gone"), (status = 404, description = "no such file", body = ErrorBody), (status = 412, description = "it is another one", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 204, description = "gone"), (status = 404, description = "no such file", body = ErrorBody), (status = 412, description = "it is another one", body = ErrorBody)))]
 pub(crate) async fn remove(
     desk: Desk,
     ItemPath(key, file): ItemPath,

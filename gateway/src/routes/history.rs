@@ -40,7 +40,7 @@ pub(crate) struct JournalParams {
 
 /// Lists a session's checkpoints, oldest first. Does not wake it.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/checkpoints", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
-    responses((status = 200, body = CheckpointList, headers(("Dormouse-Read" = String, description = "`committed`: the last commit; older than the last answer only where `spec.durability` is not `PerEval`"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = CheckpointList, headers(("Dormouse-Read" = String, description = "`committed`: the last commit; older than the last answer only where `spec.durability` is not `PerEval`")))))]
 pub(crate) async fn checkpoints(
     State(app): State<App>,
     caller: Caller,
@@ -63,7 +63,7 @@ pub(crate) struct DifferenceParams {
 
 /// Tells which globals and files differ between two checkpoints. Does not wake the session, and changes nothing.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/checkpoints/diff", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), DifferenceParams),
-    responses((status = 200, body = Difference, headers(("Dormouse-Read" = String, description = "`committed`: the last commit; older than the last answer only where `spec.durability` is not `PerEval`"))), (status = 409, description = "nothing is stored yet", body = ErrorBody), (status = 413, description = "too large to be compared", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = Difference, headers(("Dormouse-Read" = String, description = "`committed`: the last commit; older than the last answer only where `spec.durability` is not `PerEval`"))), (status = 409, description = "nothing is stored yet", body = ErrorBody), (status = 413, description = "too large to be compared", body = ErrorBody)))]
 pub(crate) async fn difference(
     desk: Desk,
     SessionPath(key): SessionPath,
@@ -79,7 +79,7 @@ pub(crate) async fn difference(
 
 /// Puts a session's present state aside under a label; a label that is in use moves to it.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/checkpoints", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = MakeCheckpoint,
-    responses((status = 201, body = Checkpoint), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 201, body = Checkpoint)))]
 pub(crate) async fn make_checkpoint(
     State(app): State<App>,
     caller: Caller,
@@ -94,7 +94,7 @@ pub(crate) async fn make_checkpoint(
 
 /// Takes a session back to a checkpoint; answers when it is so. Cells that wait end with `Interrupted`.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/restore", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = RestoreSession,
-    responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = Session)))]
 pub(crate) async fn restore(desk: Desk, SessionPath(key): SessionPath, Body(body): Body<RestoreSession>) -> Result<Json<Session>, Problem> {
     let operation = Keyed::of(body.idempotency_key, desk.app.router.ids())?;
     let restored = desk.restore(&key, &body.checkpoint, &operation.key).await;
@@ -104,7 +104,7 @@ pub(crate) async fn restore(desk: Desk, SessionPath(key): SessionPath, Body(body
 /// Empties a session: it goes on as a new one would, under the same name and id. The state before stays as a checkpoint. Cells that run or wait end
 /// with `Interrupted`.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/reset", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = ResetSession,
-    responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = Session)))]
 pub(crate) async fn reset(desk: Desk, SessionPath(key): SessionPath, Body(body): Body<ResetSession>) -> Result<Json<Session>, Problem> {
     let operation = Keyed::of(body.idempotency_key, desk.app.router.ids())?;
     let emptied = desk.reset(&key, &operation.key).await;
@@ -113,7 +113,7 @@ pub(crate) async fn reset(desk: Desk, SessionPath(key): SessionPath, Body(body):
 
 /// Moves a session to the current engine by running its recorded cells again, and says what it could not carry. The state before stays as a checkpoint.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/migrate", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = MigrateSession,
-    responses((status = 200, body = Migration), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = Migration)))]
 pub(crate) async fn migrate(
     desk: Desk,
     SessionPath(key): SessionPath,
@@ -131,7 +131,7 @@ pub(crate) async fn migrate(
 
 /// Makes a session that begins as what this one is, or was at a checkpoint.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/fork", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = ForkSession,
-    responses((status = 201, body = Session), (status = 409, description = "the name is taken, or nothing is stored yet", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 201, body = Session), (status = 409, description = "the name is taken, or nothing is stored yet", body = ErrorBody)))]
 pub(crate) async fn fork(desk: Desk, SessionPath(key): SessionPath, Body(body): Body<ForkSession>) -> Result<Response, Problem> {
     let session = desk.fork(&key, body).await?;
     Ok((StatusCode::CREATED, [(header::LOCATION, session.url.clone())], Json(session)).into_response())
@@ -139,7 +139,7 @@ pub(crate) async fn fork(desk: Desk, SessionPath(key): SessionPath, Body(body): 
 
 /// Reads a session's journal. Does not wake it, and also tells what is left of a damaged one.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/journal", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), JournalParams),
-    responses((status = 200, body = JournalPage, headers(("Dormouse-Read" = String, description = "`committed`: the last commit; older than the last answer only where `spec.durability` is not `PerEval`"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = JournalPage, headers(("Dormouse-Read" = String, description = "`committed`: the last commit; older than the last answer only where `spec.durability` is not `PerEval`")))))]
 pub(crate) async fn journal(
     desk: Desk,
     SessionPath(key): SessionPath,

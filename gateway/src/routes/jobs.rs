@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use dormouse_protocol::{
-    ApiError, ErrorBody, ErrorCode,
+    ApiError, ErrorCode,
     job::{AnswerJob, ClaimJob, HeartbeatJob, Job, JobAnswered, JobLease},
 };
 
@@ -30,7 +30,7 @@ const RUNNER_CHARS_MAX: usize = 128;
 
 /// Gives a runner the oldest job that it can do and nobody has; 204 when there is none within `waitSeconds`.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/jobs/claim", tag = "jobs", params(("namespace" = String, Path,)), request_body = ClaimJob,
-    responses((status = 200, body = Job), (status = 204, description = "there is none"), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = Job), (status = 204, description = "there is none")))]
 pub(crate) async fn claim(
     State(app): State<App>,
     caller: Caller,
@@ -70,7 +70,7 @@ pub(crate) async fn claim(
 
 /// Says that a job's runner lives. 409: the job is not its any more.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/jobs/{id}/heartbeat", tag = "jobs", params(("namespace" = String, Path,), ("id" = String, Path,)), request_body = HeartbeatJob,
-    responses((status = 200, body = JobLease), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = JobLease)))]
 pub(crate) async fn heartbeat(
     State(app): State<App>,
     caller: Caller,
@@ -83,7 +83,7 @@ pub(crate) async fn heartbeat(
 
 /// Answers a job. The same answer may be sent again. 409: the job is not this runner's any more.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/jobs/{id}/answer", tag = "jobs", params(("namespace" = String, Path,), ("id" = String, Path,)), request_body = AnswerJob,
-    responses((status = 200, body = JobAnswered), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = JobAnswered)))]
 pub(crate) async fn answer(
     State(app): State<App>,
     caller: Caller,

@@ -46,7 +46,7 @@ async fn allowed<'a>(app: &'a App, caller: &Caller, verb: Verb, namespace: &str)
 
 /// Makes a key. Nobody can give what they may not do themselves. The answer is the only place where the key is ever shown.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/keys", tag = "keys", params(("namespace" = String, Path,)), request_body = CreateKey,
-    responses((status = 201, body = NewKey), (status = 409, description = "the name is taken", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 201, body = NewKey), (status = 409, description = "the name is taken", body = ErrorBody)))]
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -68,7 +68,7 @@ pub(crate) async fn create(
 
 /// Lists the keys of a namespace, without their secrets.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/keys", tag = "keys", params(("namespace" = String, Path,)),
-    responses((status = 200, body = KeyList), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = KeyList)))]
 pub(crate) async fn list(State(app): State<App>, caller: Caller, Namespace(namespace): Namespace) -> Result<Json<KeyList>, Problem> {
     let store = allowed(&app, &caller, Verb::List, &namespace).await?;
     Ok(Json(keys::list(store, &namespace).await?))
@@ -76,7 +76,7 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller, Namespace(names
 
 /// Revokes a key. Within 30 seconds no gateway takes it any more.
 #[utoipa::path(delete, path = "/v1/namespaces/{namespace}/keys/{name}", tag = "keys", params(("namespace" = String, Path,), ("name" = String, Path,)),
-    responses((status = 204, description = "it is revoked"), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 204, description = "it is revoked")))]
 pub(crate) async fn revoke(
     State(app): State<App>,
     caller: Caller,

@@ -7,7 +7,7 @@ use axum::{
     response::{Html, IntoResponse as _, Response},
 };
 use dormouse_protocol::{
-    ApiError, ErrorBody, ErrorCode,
+    ApiError, ErrorCode,
     approval::{Approval, ApprovalLink, Decide, MakeLink, Verdict},
 };
 use serde::Deserialize;
@@ -30,7 +30,7 @@ const EDITED_BYTES_MAX: usize = 16 << 10;
 
 /// Makes a link with which its holder decides about this call, whoever that is. Whoever may decide may make one.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/approvals/{id}/link", tag = "approvals", params(("namespace" = String, Path,), ("name" = String, Path,), ("id" = String, Path,)), request_body = MakeLink,
-    responses((status = 200, body = ApprovalLink), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = ApprovalLink)))]
 pub(crate) async fn make(desk: Desk, ItemPath(key, id): ItemPath, Body(body): Body<MakeLink>) -> Result<Json<ApprovalLink>, Problem> {
     let made = desk.audited(Act::Link, &key, &id, async {
         desk.may(Verb::Update, &key, Part::Approvals).await?;

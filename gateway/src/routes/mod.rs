@@ -6,9 +6,11 @@ use axum::{
     Router as AxumRouter,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
     middleware::{Next, from_fn, from_fn_with_state},
-    response::Response,
+    response::{IntoResponse as _, Response},
     routing::{MethodRouter, delete, get, post},
 };
+
+use dormouse_service::memory::Memory;
 
 use crate::{
     access,
@@ -18,7 +20,7 @@ use crate::{
     local,
     metrics::GatewayMetrics,
     origins,
-    problem::with_request_id,
+    problem::{Problem, with_request_id},
     resource, rooms,
 };
 
@@ -123,8 +125,8 @@ fn table() -> Table {
         .route("/openapi.json", get(openapi::serve))
 }
 
-/// All routes, and some that are no part of the API.
-pub(crate) fn routes(app: App, beside: AxumRouter) -> AxumRouter {
+/// All routes, and some that are no part of the API, as long as there is room in this memory.
+pub(crate) fn routes(app: App, memory: Memory, beside: AxumRouter) -> AxumRouter {
     let mut routes = table().routes.merge(beside.with_state::<App>(()));
     routes = routes.layer(from_fn_with_state(app.resource.clone(), resource::challenged));
     routes = routes.layer(from_fn_with_state(app.origins.clone(), origins::allowed));
@@ -135,11 +137,17 @@ pub(crate) fn routes(app: App, beside: AxumRouter) -> AxumRouter {
     routes = routes.route(APPROVE, get(links::show).post(links::decide));
     routes
         .layer(from_fn_with_state(app.rooms.clone(), rooms::held))
+        .layer(from_fn_with_state(memory, admitted))
         .layer(from_fn(access::logged))
         .layer(from_fn_with_state(app.metrics.clone(), counted))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn(with_request_id))
         .with_state(app)
+}
+
+/// Before anything of the request's body is read.
+async fn admitted(State(memory): State<Memory>, request: Request, next: Next) -> Response {
+    if memory.has_room() { next.run(request).await } else { Problem(memory.exhausted()).into_response() }
 }
 
 async fn counted(State(metrics): State<GatewayMetrics>, request: Request, next: Next) -> Response {

@@ -1,7 +1,11 @@
 //! The API's description, generated from the handlers and the wire types.
 
 use axum::Json;
-use utoipa::OpenApi as _;
+use dormouse_protocol::ErrorBody;
+use utoipa::{
+    OpenApi as _,
+    openapi::path::{Operation, PathItem},
+};
 
 use super::{approvals, eval, events, files, history, jobs, keys, links, runs, sessions, usage, webhooks};
 use crate::{doors::streaming, problem::PROBLEM};
@@ -56,6 +60,7 @@ use crate::{doors::streaming, problem::PROBLEM};
         streaming::cancel,
         streaming::tool_result
     ),
+    components(schemas(ErrorBody)),
     tags(
         (name = "sessions", description = "Sessions and their cells."),
         (name = "runs", description = "Cells that nobody has to wait for."),
@@ -81,24 +86,36 @@ impl utoipa::Modify for Bearer {
     }
 }
 
-/// Errors come as problems (RFC 9457), on every path.
+/// Errors come as problems (RFC 9457), and any operation may be refused or fail.
 struct Problems;
 
 impl utoipa::Modify for Problems {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        use utoipa::openapi::RefOr;
-        let operations = document.paths.paths.values_mut().flat_map(|item| {
-            [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch].into_iter().filter_map(Option::as_mut)
-        });
-        for (status, response) in operations.flat_map(|operation| operation.responses.responses.iter_mut()) {
-            let RefOr::T(response) = response else { continue };
-            if status.starts_with(['4', '5'])
-                && let Some(content) = response.content.shift_remove("application/json")
-            {
-                response.content.insert(PROBLEM.to_owned(), content);
+        use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
+        let problem = || Content::new(Some(Ref::from_schema_name("ErrorBody")));
+        for operation in document.paths.paths.values_mut().flat_map(operations_of).map(|(_, operation)| operation) {
+            let responses = &mut operation.responses.responses;
+            for (status, description) in [("4XX", "refused"), ("5XX", "failed")] {
+                let response = ResponseBuilder::new().description(description).content(PROBLEM, problem()).build();
+                responses.insert(status.to_owned(), response.into());
+            }
+            for (status, response) in responses {
+                let RefOr::T(response) = response else { continue };
+                if status.starts_with(['4', '5'])
+                    && let Some(content) = response.content.shift_remove("application/json")
+                {
+                    response.content.insert(PROBLEM.to_owned(), content);
+                }
             }
         }
     }
+}
+
+/// The operations of a path, by their methods.
+fn operations_of(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    let PathItem { get, put, post, delete, patch, .. } = item;
+    let all = [("get", get), ("put", put), ("post", post), ("delete", delete), ("patch", patch)];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
 /// What each operation and each answer is called: a handler's name is another's, too, and every answer has to say something.
@@ -123,14 +140,7 @@ impl utoipa::Modify for Names {
             }
         }
         for (path, item) in &mut document.paths.paths {
-            let of_item = [
-                ("get", &mut item.get),
-                ("put", &mut item.put),
-                ("post", &mut item.post),
-                ("delete", &mut item.delete),
-                ("patch", &mut item.patch),
-            ];
-            for (method, operation) in of_item.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?))) {
+            for (method, operation) in operations_of(item) {
                 operation.operation_id = Some(operation_id(method, path));
                 for (status, response) in &mut operation.responses.responses {
                     if let RefOr::T(response) = response
@@ -159,4 +169,32 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 
 pub(super) async fn serve() -> Json<utoipa::openapi::OpenApi> {
     Json(openapi())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_may_be_refused_or_fail_with_a_problem() {
+        let mut document = openapi();
+        let mut seen = 0;
+        for (path, item) in &mut document.paths.paths {
+            for (method, operation) in operations_of(item) {
+                let responses = serde_json::to_value(&operation.responses).unwrap();
+                for range in ["4XX", "5XX"] {
+                    let schema = &responses[range]["content"][PROBLEM]["schema"]["$ref"];
+                    assert_eq!(schema, "#/components/schemas/ErrorBody", "{method} {path} {range}");
+                }
+                let errors = responses.as_object().unwrap().iter().filter(|(status, _)| status.starts_with(['4', '5']));
+                for (status, response) in errors {
+                    let types: Vec<_> = response["content"].as_object().unwrap().keys().collect();
+                    assert_eq!(types, [PROBLEM], "{method} {path} {status}");
+                }
+                seen += 1;
+            }
+        }
+        let components = serde_json::to_value(&document.components).unwrap();
+        assert!(seen > 40 && components["schemas"]["ErrorBody"].is_object(), "{seen}");
+    }
 }

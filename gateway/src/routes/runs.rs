@@ -71,14 +71,14 @@ pub(super) async fn accepted(app: &App, key: &Key, eval: &EvalRequest, keyed: &K
 
 /// Lists the runs of a session, newest first: those that have not ended, and the last 32 that have. Does not wake it.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/runs", tag = "runs", params(("namespace" = String, Path,), ("name" = String, Path,), ListParams),
-    responses((status = 200, body = RunList), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = RunList)))]
 pub(crate) async fn list(desk: Desk, SessionPath(key): SessionPath, Params(params): Params<ListParams>) -> Result<Json<RunList>, Problem> {
     Ok(Json(desk.runs(&key, params.limit, params.continue_token.as_deref()).await?))
 }
 
 /// Reads a run, when it has ended or the wait is over. Does not wake its session.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/runs/{id}", tag = "runs", params(("namespace" = String, Path,), ("name" = String, Path,), ("id" = String, Path,), WaitParams),
-    responses((status = 200, body = Run), (status = 404, description = "no such run", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = Run), (status = 404, description = "no such run", body = ErrorBody)))]
 pub(crate) async fn get(desk: Desk, ItemPath(key, id): ItemPath, Params(params): Params<WaitParams>) -> Result<Json<Run>, Problem> {
     if params.wait_seconds > WAIT_SECONDS_MAX {
         let message = format!("waitSeconds: write 0 to {WAIT_SECONDS_MAX}, and ask again when that is over");
@@ -89,7 +89,7 @@ pub(crate) async fn get(desk: Desk, ItemPath(key, id): ItemPath, Params(params):
 
 /// Ends a run with `Interrupted`; answers when that is stored. One that has ended stays as it is.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/runs/{id}/cancel", tag = "runs", params(("namespace" = String, Path,), ("name" = String, Path,), ("id" = String, Path,)),
-    responses((status = 200, body = Run), (status = 404, description = "no such run", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = Run), (status = 404, description = "no such run", body = ErrorBody)))]
 pub(crate) async fn cancel(State(app): State<App>, caller: Caller, ItemPath(key, id): ItemPath) -> Result<Json<Run>, Problem> {
     app.allow_eval(&caller, Verb::Create, &key).await?;
     Ok(Json(runs::cancel(&app.router, &key, &id).await?))

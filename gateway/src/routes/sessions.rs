@@ -52,7 +52,7 @@ pub(crate) struct PatchSession {
 
 /// Makes a session. An existing one is answered as it is, unless `If-None-Match: *` is sent.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions", tag = "sessions", params(("namespace" = String, Path,), ("If-None-Match" = Option<String>, Header, description = "`*` refuses an existing name")), request_body = CreateSession,
-    responses((status = 201, description = "it is new", body = Session), (status = 200, description = "it was there", body = Session), (status = 409, description = "it was there, and `If-None-Match: *` was sent", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 201, description = "it is new", body = Session), (status = 200, description = "it was there", body = Session), (status = 409, description = "it was there, and `If-None-Match: *` was sent", body = ErrorBody)))]
 pub(crate) async fn create(
     desk: Desk,
     Namespace(namespace): Namespace,
@@ -69,7 +69,7 @@ pub(crate) async fn create(
 
 /// Lists the sessions of a namespace.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions", tag = "sessions", params(("namespace" = String, Path,), ListParams),
-    responses((status = 200, body = SessionList, headers(("Dormouse-Read" = String, description = "`reported`: what its process reported last, which may be old"))), (status = "4XX", description = "refused", body = ErrorBody)))]
+    responses((status = 200, body = SessionList, headers(("Dormouse-Read" = String, description = "`reported`: what its process reported last, which may be old")))))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -85,7 +85,7 @@ pub(crate) async fn list(
 
 /// Reads a session.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
-    responses((status = 200, body = Session, headers(("Dormouse-Read" = String, description = "`reported`: what its process reported last, which may be old"))), (status = "4XX", description = "refused", body = ErrorBody)))]
+    responses((status = 200, body = Session, headers(("Dormouse-Read" = String, description = "`reported`: what its process reported last, which may be old")))))]
 pub(crate) async fn get(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<Reported<Session>, Problem> {
     app.allow_session(&caller, Verb::Get, &key).await?;
     Ok(Reported(service::get(&app.router, &key).await?))
@@ -93,7 +93,7 @@ pub(crate) async fn get(State(app): State<App>, caller: Caller, SessionPath(key)
 
 /// Changes spec or labels of a session.
 #[utoipa::path(patch, path = "/v1/namespaces/{namespace}/sessions/{name}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = PatchSession,
-    responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody)))]
+    responses((status = 200, body = Session)))]
 pub(crate) async fn patch(
     State(app): State<App>,
     caller: Caller,
@@ -115,7 +115,7 @@ pub(crate) async fn patch(
 
 /// Deletes a session and everything that is stored of it.
 #[utoipa::path(delete, path = "/v1/namespaces/{namespace}/sessions/{name}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
-    responses((status = 202, description = "it is on its way out"), (status = "4XX", description = "refused", body = ErrorBody)))]
+    responses((status = 202, description = "it is on its way out")))]
 pub(crate) async fn delete(desk: Desk, SessionPath(key): SessionPath) -> Result<StatusCode, Problem> {
     desk.delete(&key).await?;
     Ok(StatusCode::ACCEPTED)
@@ -123,7 +123,7 @@ pub(crate) async fn delete(desk: Desk, SessionPath(key): SessionPath) -> Result<
 
 /// Ends the running cell with `Interrupted`.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/interrupt", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
-    responses((status = 202, description = "the running cell, if any, ends"), (status = "4XX", description = "refused", body = ErrorBody)))]
+    responses((status = 202, description = "the running cell, if any, ends")))]
 pub(crate) async fn interrupt(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<StatusCode, Problem> {
     app.allow_eval(&caller, Verb::Create, &key).await?;
     service::interrupt(&app.router, &key).await?;
@@ -132,14 +132,14 @@ pub(crate) async fn interrupt(State(app): State<App>, caller: Caller, SessionPat
 
 /// Puts a session to sleep; answers when it is so.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/hibernate", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
-    responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = Session)))]
 pub(crate) async fn hibernate(desk: Desk, SessionPath(key): SessionPath) -> Result<Json<Session>, Problem> {
     Ok(Json(desk.hibernate(&key).await?))
 }
 
 /// Wakes a session; answers when it is so.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/wake", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
-    responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = Session)))]
 pub(crate) async fn wake(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<Json<Session>, Problem> {
     app.allow_session(&caller, Verb::Update, &key).await?;
     Ok(Json(service::wake(&app.router, &key).await?))

@@ -1,7 +1,7 @@
 //! What a namespace has used.
 
 use axum::{Json, extract::State};
-use dormouse_protocol::{ErrorBody, usage::UsageReport};
+use dormouse_protocol::usage::UsageReport;
 use serde::Deserialize;
 
 use crate::{
@@ -25,7 +25,7 @@ pub(crate) struct UsageParams {
 
 /// Tells what the sessions of a namespace have used, by day and session, those that are deleted among them. Wakes nothing.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/usage", tag = "usage", params(("namespace" = String, Path,), UsageParams),
-    responses((status = 200, body = UsageReport), (status = "4XX", description = "refused", body = ErrorBody)))]
+    responses((status = 200, body = UsageReport)))]
 pub(crate) async fn usage(
     State(app): State<App>,
     caller: Caller,

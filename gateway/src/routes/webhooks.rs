@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
 };
 use dormouse_protocol::{
-    ApiError, ErrorBody, ErrorCode,
+    ApiError, ErrorCode,
     webhook::{Delivery, DeliveryList},
 };
 use serde::Deserialize;
@@ -51,7 +51,7 @@ pub(crate) struct RedeliverParams {
 
 /// Lists messages that were or are being delivered, newest first.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/webhooks/deliveries", tag = "webhooks", params(("namespace" = String, Path,), ListParams),
-    responses((status = 200, body = DeliveryList), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = DeliveryList)))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -70,7 +70,7 @@ pub(crate) async fn list(
 
 /// Has a message delivered again, from now on, under its id.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/webhooks/deliveries/{id}/redeliver", tag = "webhooks", params(("namespace" = String, Path,), ("id" = String, Path,), RedeliverParams),
-    responses((status = 202, body = Delivery), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 202, body = Delivery)))]
 pub(crate) async fn redeliver(
     State(app): State<App>,
     caller: Caller,

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use super::{Broke, Client, Closed, Frames, Framing, HEARTBEAT_INTERVAL, Head, Queue, skip};
 use crate::{
+    auth::review::Review,
     directory::Key,
     in_flight::{InFlight, means_elsewhere},
     kernels::{KernelError, Lines, Piece},
@@ -13,13 +14,13 @@ use crate::{
 };
 
 /// Runs a cell and streams its events up to `final`. An error here comes before the first event, a heartbeat among them.
-pub async fn eval(router: &Router, key: &Key, eval: EvalRequest, request_id: String) -> Result<Frames, ApiError> {
-    Cell { router: router.clone(), key: key.clone(), eval, request_id, run: false }.begin().await
+pub async fn eval(router: &Router, key: &Key, eval: EvalRequest, request_id: String, review: Review) -> Result<Frames, ApiError> {
+    Cell { router: router.clone(), key: key.clone(), eval, request_id, run: false }.begin(review).await
 }
 
 /// The same of a cell that is a run: the first event comes when it is stored that the cell will run to its end, whoever waits.
-pub async fn run(router: &Router, key: &Key, eval: EvalRequest, request_id: String) -> Result<Frames, ApiError> {
-    Cell { router: router.clone(), key: key.clone(), eval, request_id, run: true }.begin().await
+pub async fn run(router: &Router, key: &Key, eval: EvalRequest, request_id: String, review: Review) -> Result<Frames, ApiError> {
+    Cell { router: router.clone(), key: key.clone(), eval, request_id, run: true }.begin(review).await
 }
 
 /// A cell whose events are streamed.
@@ -32,10 +33,10 @@ struct Cell {
 }
 
 impl Cell {
-    async fn begin(self) -> Result<Frames, ApiError> {
+    async fn begin(self, review: Review) -> Result<Frames, ApiError> {
         let record = self.router.find(&self.key).await?;
         let (queue, frames) = Queue::new();
-        let client = Client { queue, framing: Framing::Ndjson, last_seq: 0, session: session_id(&record.uid) };
+        let client = Client { queue, framing: Framing::Ndjson, last_seq: 0, session: session_id(&record.uid), review };
         let (tell, told) = oneshot::channel();
         let is_run = self.run;
         tokio::spawn(self.pump(client, tell));

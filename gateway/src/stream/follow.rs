@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Broke, Client, Frames, Framing, Head, Queue, skip};
 use crate::{
+    auth::review::Review,
     directory::Key,
     in_flight::{Asleep, means_elsewhere},
     kernels::{KernelError, Lines, Piece},
@@ -32,8 +33,9 @@ pub struct Wanted {
     pub framing: Framing,
 }
 
-/// Streams a session's events. Does not keep it awake, and does not wake it again when it has gone to sleep.
-pub async fn events(router: &Router, key: &Key, wanted: Wanted, shutdown: CancellationToken) -> Result<Frames, ApiError> {
+/// Streams a session's events, as long as the credential is good and the gateway does not stop. Does not keep the session awake, and does not wake it
+/// again when it has gone to sleep.
+pub async fn events(router: &Router, key: &Key, wanted: Wanted, review: Review, shutdown: CancellationToken) -> Result<Frames, ApiError> {
     let sent = router.send(key, Asleep::Accept, Source::Request, |pod, assignment| async move {
         router.kernels().events(&pod, &EventsCall { assignment, after: wanted.after, follow: wanted.follow, fresh: wanted.fresh }).await
     });
@@ -44,7 +46,7 @@ pub async fn events(router: &Router, key: &Key, wanted: Wanted, shutdown: Cancel
         router: router.clone(),
         key: key.clone(),
         uid: route.record.uid.clone(),
-        client: Client { queue, framing: wanted.framing, last_seq: wanted.after.unwrap_or(0), session },
+        client: Client { queue, framing: wanted.framing, last_seq: wanted.after.unwrap_or(0), session, review },
         wanted,
     };
     tokio::spawn(async move { shutdown.run_until_cancelled(follower.pump(lines, route.placement.epoch)).await });

@@ -14,13 +14,19 @@ use dormouse_protocol::{
 };
 use futures::StreamExt as _;
 use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::{Instant, sleep_until},
+};
 
 pub use self::{
     cell::{eval, run},
     follow::{Wanted, events},
 };
-use crate::kernels::{KernelError, Lines, Piece};
+use crate::{
+    auth::review::Review,
+    kernels::{KernelError, Lines, Piece},
+};
 
 /// Lines that a slow client may be behind before its pod has to wait.
 pub const LINES_QUEUED_MAX: usize = 64;
@@ -134,27 +140,52 @@ struct Client {
     last_seq: u64,
     /// The id of the session whose events it sees.
     session: String,
+    /// What it may see them by.
+    review: Review,
 }
 
-/// The client has gone, or the gateway stops.
+/// The client has gone, or its credential is over.
 struct Closed;
 
 impl Client {
     async fn send(&mut self, seq: u64, line: &[u8]) -> Result<(), Closed> {
+        self.queue_begin(seq, frame(self.framing, seq, line)).await
+    }
+
+    /// Sends the begin of a line, or all of it.
+    async fn queue_begin(&mut self, seq: u64, bytes: Bytes) -> Result<(), Closed> {
+        match self.review.until(self.queue.send(bytes)).await {
+            Ok(sent) => sent?,
+            Err(over) => return self.end(&over).await,
+        }
         self.last_seq = self.last_seq.max(seq);
-        self.queue.send(frame(self.framing, seq, line)).await
+        Ok(())
     }
 
     /// Waits for what comes next, and lets the client know that somebody does.
     async fn beating<T>(&mut self, next: impl Future<Output = T>) -> Result<T, Closed> {
         let mut next = std::pin::pin!(next);
+        let mut beat_at = Instant::now() + HEARTBEAT_INTERVAL;
         loop {
+            if let Err(over) = self.review.look().await {
+                return self.end(&over).await;
+            }
             tokio::select! {
                 biased;
                 came = &mut next => return Ok(came),
-                () = tokio::time::sleep(HEARTBEAT_INTERVAL) => self.beat()?,
+                () = sleep_until(beat_at) => {
+                    self.beat()?;
+                    beat_at = Instant::now() + HEARTBEAT_INTERVAL;
+                }
+                () = self.review.due() => {}
             }
         }
+    }
+
+    /// Tells that the credential is over.
+    async fn end<T>(&mut self, over: &ApiError) -> Result<T, Closed> {
+        self.send_error(over).await;
+        Err(Closed)
     }
 
     /// A heartbeat is no entry of the log and repeats the last `seq`. A client that does not read needs none.
@@ -167,11 +198,11 @@ impl Client {
 
     /// Sends a line whose first bytes have come; the others follow. A client that has seen half a line sees no other one.
     async fn send_long(&mut self, seq: u64, begin: &[u8], lines: &mut Lines) -> Result<(), Closed> {
-        self.last_seq = self.last_seq.max(seq);
-        self.queue.send(before(self.framing, seq, begin).freeze()).await?;
-        while let Some(piece) = lines.next().await {
+        self.queue_begin(seq, before(self.framing, seq, begin).freeze()).await?;
+        // Nothing can be told within a line, so that a credential which ends there cuts the stream off.
+        while let Some(piece) = self.review.until(lines.next()).await.map_err(|_| Closed)? {
             match piece {
-                Ok(Piece::More(bytes)) => self.queue.send(bytes).await?,
+                Ok(Piece::More(bytes)) => self.review.until(self.queue.send(bytes)).await.map_err(|_| Closed)??,
                 Ok(Piece::End) => return self.queue.send(Bytes::from_static(after(self.framing))).await,
                 Ok(Piece::Line(_) | Piece::Begin(_)) | Err(_) => break,
             }
@@ -180,12 +211,12 @@ impl Client {
     }
 
     /// Tells why a stream ends early. Carries the last `seq` again, so that a client that goes on after it misses nothing.
-    async fn send_error(&mut self, error: &ApiError) {
+    async fn send_error(&self, error: &ApiError) {
         let body = EventBody::Error { code: error.code, message: error.message.clone() };
         let event = Event { protocol_version: PROTOCOL_VERSION, session_id: self.session.clone(), seq: self.last_seq, body };
         if let Ok(line) = serde_json::to_vec(&event) {
             // A client that has gone needs no reason.
-            let _ = self.send(self.last_seq, &line).await;
+            let _ = self.queue.send(frame(self.framing, self.last_seq, &line)).await;
         }
     }
 }

@@ -4,10 +4,12 @@ use super::{
     cell::{begun, first, forward},
     *,
 };
+use crate::auth::loopback::Loopback;
 
 fn client() -> (Client, Frames) {
     let (queue, receiver) = Queue::new();
-    (Client { queue, framing: Framing::Ndjson, last_seq: 0, session: "s_1".to_owned() }, receiver)
+    let review = Review::new(Arc::new(Loopback::default()), None);
+    (Client { queue, framing: Framing::Ndjson, last_seq: 0, session: "s_1".to_owned(), review }, receiver)
 }
 
 fn lines(lines: &[&'static str]) -> Lines {

@@ -6,6 +6,7 @@ pub mod issuer;
 use std::{
     collections::{HashSet, VecDeque},
     net::SocketAddr,
+    ops::RangeInclusive,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -33,9 +34,10 @@ use dormouse_protocol::{
     event::{Event, EventBody, PROTOCOL_VERSION},
     history::{Checkpoint, CheckpointList, Difference, JournalBody, JournalEntry, JournalPage},
     kernel::{
-        Assignment, CLAIM_HEADER, CheckpointCall, DifferenceCall, EvalCall, JournalCall, PodInfo, ReportLine, ResetCall, RestoreCall,
-        SessionReport, StoredCall, StoredStatus, WaitingCall,
+        Assignment, CLAIM_HEADER, CheckpointCall, DifferenceCall, EvalCall, EventsCall, JournalCall, McpCatalog, PodInfo, ReportLine,
+        ResetCall, RestoreCall, SessionReport, StoredCall, StoredStatus, WaitingCall,
     },
+    run::{Run, RunList},
     session::State as SessionState,
 };
 use dormouse_service::{
@@ -60,6 +62,8 @@ pub enum Answer {
     DiesAmong(Arc<AtomicUsize>, usize),
     /// A cell's answer, or its last event, of so many MiB.
     Large(usize),
+    /// The first event, and then nothing more.
+    Waits,
 }
 
 pub struct FakePod {
@@ -90,6 +94,10 @@ pub struct FakePod {
     pub lost: AtomicUsize,
     pub checkpoints: Mutex<Vec<CheckpointCall>>,
     pub removals: AtomicUsize,
+    /// The numbers of the events that it keeps of any session.
+    pub kept: Mutex<RangeInclusive<u64>>,
+    /// The runs of any session.
+    pub runs: Mutex<Vec<Run>>,
     /// What it reads of any session; `None`: its store does not answer.
     pub stored: Mutex<Option<StoredStatus>>,
     pub address: SocketAddr,
@@ -166,6 +174,8 @@ impl Trust {
             lost: AtomicUsize::new(0),
             checkpoints: Mutex::default(),
             removals: AtomicUsize::new(0),
+            kept: Mutex::new(1..=1),
+            runs: Mutex::default(),
             stored: Mutex::new(Some(StoredStatus::default())),
             address: listener.local_addr().unwrap(),
             claims: tokio::sync::watch::Sender::new(0),
@@ -182,6 +192,9 @@ impl Trust {
             .route("/v1/interrupt", post(|| async { StatusCode::ACCEPTED }))
             .route("/v1/checkpoint", post(checkpoint))
             .route("/v1/files/remove", post(remove))
+            .route("/v1/events", post(events))
+            .route("/v1/runs/look", post(runs))
+            .route("/v1/stored/mcp", post(catalog))
             .route("/v1/stored/checkpoints", post(checkpoints))
             .route("/v1/stored/journal", post(journal))
             .route("/v1/stored/difference", post(difference))
@@ -257,8 +270,8 @@ pub fn result(preview: &str) -> EvalResult {
     }
 }
 
-fn event(call: &EvalCall, seq: u64, body: EventBody) -> String {
-    let session_id = dormouse_protocol::session::session_id(&call.assignment.uid);
+fn event(assignment: &Assignment, seq: u64, body: EventBody) -> String {
+    let session_id = dormouse_protocol::session::session_id(&assignment.uid);
     serde_json::to_string(&Event { protocol_version: PROTOCOL_VERSION, session_id, seq, body }).unwrap() + "\n"
 }
 
@@ -296,7 +309,6 @@ async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -
     pod.evals.lock().unwrap().push(call.clone());
     let answer = pod.answers.lock().unwrap().pop_front().unwrap_or(Answer::Ok);
     let streamed = headers.get(header::ACCEPT).is_some_and(|accept| accept == "application/x-ndjson");
-    let log = EventBody::Log { level: "log".to_owned(), text: "hello".to_owned() };
     match answer {
         Answer::Refuse(code) => refuse(code),
         Answer::TakenOver(epoch) => {
@@ -305,21 +317,56 @@ async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -
         }
         Answer::Large(mebibytes) => {
             let end = result(LARGE);
-            let whole =
-                if streamed { event(&call, 1, EventBody::Final { result: Box::new(end) }) } else { serde_json::to_string(&end).unwrap() };
+            let whole = if streamed {
+                event(&call.assignment, 1, EventBody::Final { result: Box::new(end) })
+            } else {
+                serde_json::to_string(&end).unwrap()
+            };
             large(mebibytes, &whole)
         }
         Answer::DiesAmong(deaths, dying) if deaths.fetch_add(1, Ordering::SeqCst) < dying => {
             pod.dead.store(true, Ordering::SeqCst);
             broken()
         }
-        Answer::CutOff => Body::from(event(&call, 1, log)).into_response(),
+        Answer::CutOff => Body::from(event(&call.assignment, 1, log())).into_response(),
+        Answer::Waits if streamed => and_then_nothing(event(&call.assignment, 1, log())),
+        Answer::Waits => std::future::pending().await,
         Answer::Ok | Answer::DiesAmong(..) if streamed => {
             let end = EventBody::Final { result: Box::new(result(pod.name)) };
-            Body::from(event(&call, 1, log) + &event(&call, 2, end)).into_response()
+            Body::from(event(&call.assignment, 1, log()) + &event(&call.assignment, 2, end)).into_response()
         }
         Answer::Ok | Answer::DiesAmong(..) => Json(result(pod.name)).into_response(),
     }
+}
+
+fn log() -> EventBody {
+    EventBody::Log { level: "log".to_owned(), text: "hello".to_owned() }
+}
+
+/// A stream that has no end.
+fn and_then_nothing(begin: String) -> Response {
+    let begin = futures::stream::iter([Ok::<_, std::convert::Infallible>(begin)]);
+    Body::from_stream(begin.chain(futures::stream::pending())).into_response()
+}
+
+async fn events(State(pod): State<Arc<FakePod>>, Json(call): Json<EventsCall>) -> Response {
+    let kept = pod.kept.lock().unwrap().clone();
+    let next = call.after.map_or(*kept.start(), |after| after + 1);
+    if next < *kept.start() {
+        let error = ApiError::new(ErrorCode::EventsExpired, "as told").with_detail("oldest", *kept.start());
+        return (StatusCode::GONE, Json(ErrorBody { error })).into_response();
+    }
+    let first = if call.fresh { kept.end() + 1 } else { next };
+    let lines: String = (first..=*kept.end()).map(|seq| event(&call.assignment, seq, log())).collect();
+    if call.follow { and_then_nothing(lines) } else { Body::from(lines).into_response() }
+}
+
+async fn runs(State(pod): State<Arc<FakePod>>) -> Json<RunList> {
+    Json(RunList { items: pod.runs.lock().unwrap().clone(), ..RunList::default() })
+}
+
+async fn catalog() -> Json<McpCatalog> {
+    Json(McpCatalog::default())
 }
 
 /// What stands for a long text.
@@ -466,9 +513,14 @@ pub async fn serve_with(trust: &Trust, directory: Arc<dyn Directory>, authentica
 
 /// The routes of this gateway on a port of its own.
 pub async fn serve_routes(gateway: Gateway) -> Client {
+    serve_routes_until(gateway, CancellationToken::new()).await
+}
+
+/// The same. Streams that would never end do so with `shutdown`.
+pub async fn serve_routes_until(gateway: Gateway, shutdown: CancellationToken) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
-    let routes = gateway.routes(CancellationToken::new());
+    let routes = gateway.routes(shutdown);
     tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
     Client::new(base)
 }
@@ -511,6 +563,13 @@ pub async fn serve_whole(trust: &Trust, directory: Arc<dyn Directory>) -> (Clien
     let until = shutdown.clone();
     tokio::spawn(async move { gateway.serve(listener, until).await });
     (Client::new(base), shutdown)
+}
+
+/// Lets time pass for the gateway's clocks, and no other way.
+pub async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
 }
 
 /// Waits until `fits` holds of the directory.

@@ -22,7 +22,7 @@ use crate::{
     doors::{
         desk::Desk,
         lines::Events,
-        socket::{self, Connection, Credential, Out, Outgoing, Serving},
+        socket::{self, Connection, Out, Outgoing, Serving},
     },
     problem::Problem,
 };
@@ -45,13 +45,12 @@ pub(crate) async fn connect(desk: Desk, Path(id): Path<String>, request: HttpReq
     let key = find(&desk, &id)?;
     // Whoever may not see it learns nothing of it.
     desk.get(&key).await?;
-    let credential = Credential::of(request.headers());
     let upgrade = socket::upgrade(&desk, request).await?;
     let room = desk.app.sockets.enter()?;
     let kernel = Arc::new(Kernel { desk, key });
     let serve = move |socket| async move {
         let _room = room;
-        serve(socket, kernel, credential).await;
+        serve(socket, kernel).await;
     };
     Ok(upgrade.on_upgrade(serve).into_response())
 }
@@ -61,9 +60,8 @@ struct Kernel {
     key: Key,
 }
 
-async fn serve(socket: WebSocket, kernel: Arc<Kernel>, credential: Credential) {
-    let (mut connection, out) =
-        Connection::open(socket, &kernel.desk.app, credential, Serving { queued_max: MESSAGES_QUEUED_MAX, keys: None });
+async fn serve(socket: WebSocket, kernel: Arc<Kernel>) {
+    let (mut connection, out) = Connection::open(socket, &kernel.desk, Serving { queued_max: MESSAGES_QUEUED_MAX, keys: None });
     let (cells, mut queue) = mpsc::channel::<(Box<Request>, Holding)>(CELLS_QUEUED_MAX);
     let rooms = kernel.desk.app.rooms.clone();
     let running = tokio::spawn({

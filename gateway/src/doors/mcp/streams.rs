@@ -36,6 +36,7 @@ pub(super) async fn answer(asked: Asked, method: String, params: Value, headers:
         Err(failure) => return failed(&id, failure),
     };
     if wanted.is_any() && told::takes_stream(headers) {
+        let (review, answers) = (asked.desk.review.clone(), id.clone());
         let work = move |told| {
             let asked = asked.telling(told);
             async move {
@@ -44,7 +45,7 @@ pub(super) async fn answer(asked: Asked, method: String, params: Value, headers:
             }
             .instrument(span)
         };
-        return told::stream(wanted, work);
+        return told::stream(review, Some(answers), wanted, work);
     }
     let begins = (method == "initialize").then(|| clients::id_of(&params, &asked.desk.app.router.ids().next().simple().to_string()));
     match logged::answer(&asked, &method, params).instrument(span).await {
@@ -68,8 +69,9 @@ pub(super) async fn listen(desk: Desk, key: Key, wanted: listening::Wanted) -> R
         listening::Wanted::Named { id, .. } => Some(id.clone()),
         listening::Wanted::OfClient(_) => None,
     };
+    let review = desk.review.clone();
     let listener = listening::Listener::begin(desk, key, wanted).await?;
-    Ok(told::stream(told::Wanted::default(), move |told: Told| async move {
+    Ok(told::stream(review, id.clone(), told::Wanted::default(), move |told: Told| async move {
         let ended = listener.follow(&told).await;
         if let Err(error) = &ended {
             tracing::debug!(%error, "a client that listens is told nothing more");
@@ -92,7 +94,7 @@ pub(super) fn resumed(desk: &Desk, headers: &HeaderMap) -> Option<Response> {
     let Ok(key) = desk.key(&mark.session) else { return Some(StatusCode::NOT_FOUND.into_response()) };
     let (desk, can) = (desk.clone(), Client::known(headers).can);
     let wanted = told::Wanted { returns: true, ..told::Wanted::default() };
-    Some(told::stream(wanted, move |told: Told| async move {
+    Some(told::stream(desk.review.clone(), Some(mark.id.clone()), wanted, move |told: Told| async move {
         let call = Call { desk: &desk, key: &key, of: mark.of, id: &mark.id, can: &can, told: Some(&told), stateless: false };
         let outcome = desk.logged(("resume", &key, mark.of), call.resume(&mark), |outcome| Some(audit::done(outcome))).await;
         let result = match (mark.of, outcome) {

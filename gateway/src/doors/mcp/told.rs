@@ -19,7 +19,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
+use super::of_api;
 use crate::{
+    auth::review::Review,
     directory::Key,
     doors::{desk::Desk, lines::Events},
 };
@@ -121,8 +123,13 @@ pub(super) struct Told {
     out: mpsc::Sender<Sent>,
 }
 
-/// The answer of a request that is told: what `work` tells, and then what it comes to, as server-sent events.
-pub(super) fn stream<F: Future<Output = Option<Value>> + Send + 'static>(wanted: Wanted, work: impl FnOnce(Told) -> F) -> Response {
+/// The answer of a request of this id that is told: what `work` tells, and then what it comes to, or that the credential is over, as server-sent events.
+pub(super) fn stream<F: Future<Output = Option<Value>> + Send + 'static>(
+    review: Review,
+    id: Option<Value>,
+    wanted: Wanted,
+    work: impl FnOnce(Told) -> F,
+) -> Response {
     let (out, queue) = mpsc::channel(QUEUED_MAX);
     let (working, room) = (work(Told { wanted, out: out.clone() }), Holding::current());
     let ends = async move {
@@ -138,15 +145,17 @@ pub(super) fn stream<F: Future<Output = Option<Value>> + Send + 'static>(wanted:
     let ends = stream::once(ends).filter_map(|()| std::future::ready(None));
     let sent = stream::select(ReceiverStream::new(queue), ends).boxed();
     // Whoever asks for the next message has sent the one before.
-    let written = stream::unfold((sent, None), |(mut sent, before)| async {
+    let written = stream::unfold(Some((sent, review, id, None)), |state| async move {
+        let (mut sent, mut review, id, before) = state?;
         drop::<Option<Holding>>(before);
-        match tokio::time::timeout(HEARTBEAT, sent.next()).await {
-            Ok(next) => {
+        match review.until(tokio::time::timeout(HEARTBEAT, sent.next())).await {
+            Ok(Ok(next)) => {
                 let mut next = next?;
                 let room = next.room.take();
-                Some((next.written(), (sent, room)))
+                Some((next.written(), Some((sent, review, id, room))))
             }
-            Err(_) => Some((":\n\n".to_owned(), (sent, None))),
+            Ok(Err(_)) => Some((":\n\n".to_owned(), Some((sent, review, id, None)))),
+            Err(over) => Some((Sent::from(of_api(&over).message(&id?)).written(), None)),
         }
     });
     let headers = [

@@ -9,7 +9,7 @@ use axum::{
 };
 use dormouse_crds::session::{KernelSessionSpec, ToolBrokerRef, Ttl};
 use dormouse_protocol::{
-    ApiError, ErrorBody, ErrorCode,
+    ApiError, ErrorCode,
     eval::EvalRequest,
     event::Event,
     session::{CreateSession, Session, State, session_id},
@@ -178,7 +178,7 @@ fn find(desk: &Desk, id: &str) -> Result<Key, ApiError> {
 /// Makes a session, runs its code and streams its events: NDJSON that begins with `session_init` and ends in `final`. The code is a run: once the first
 /// line is there, it runs to its end whoever reads.
 #[utoipa::path(post, path = "/sessions", tag = "streaming", params(("Dormouse-Namespace" = Option<String>, Header, description = "the key's, or `default`")), request_body = Start,
-    responses((status = 200, description = "events, one a line", content((Event = "application/x-ndjson"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, description = "events, one a line", content((Event = "application/x-ndjson")))))]
 pub(crate) async fn start(desk: Desk, Body(body): Body<Start>) -> Result<Response, Problem> {
     let spec = body.config.spec()?;
     let ttl = spec.ttl;
@@ -199,7 +199,7 @@ pub(crate) async fn start(desk: Desk, Body(body): Body<Start>) -> Result<Respons
 
 /// Lists the sessions of the caller's namespace.
 #[utoipa::path(get, path = "/sessions", tag = "streaming", params(("Dormouse-Namespace" = Option<String>, Header, description = "the key's, or `default`")),
-    responses((status = 200, body = ShownList), (status = "4XX", description = "refused", body = ErrorBody)))]
+    responses((status = 200, body = ShownList)))]
 pub(crate) async fn list(desk: Desk) -> Result<Json<ShownList>, Problem> {
     let page = desk.list(Some(crate::service::PAGE_MAX), None, "").await?;
     let sessions: Vec<_> = page.items.into_iter().map(Shown::from).collect();
@@ -208,7 +208,7 @@ pub(crate) async fn list(desk: Desk) -> Result<Json<ShownList>, Problem> {
 
 /// Reads a session, by `s_…` or by name.
 #[utoipa::path(get, path = "/sessions/{id}", tag = "streaming", params(("id" = String, Path,)),
-    responses((status = 200, body = Shown), (status = "4XX", description = "refused", body = ErrorBody)))]
+    responses((status = 200, body = Shown)))]
 pub(crate) async fn get(desk: Desk, Path(id): Path<String>) -> Result<Json<Shown>, Problem> {
     let key = find(&desk, &id)?;
     Ok(Json(desk.get(&key).await?.into()))
@@ -216,7 +216,7 @@ pub(crate) async fn get(desk: Desk, Path(id): Path<String>) -> Result<Json<Shown
 
 /// Deletes a session.
 #[utoipa::path(delete, path = "/sessions/{id}", tag = "streaming", params(("id" = String, Path,)),
-    responses((status = 204, description = "it is on its way out"), (status = "4XX", description = "refused", body = ErrorBody)))]
+    responses((status = 204, description = "it is on its way out")))]
 pub(crate) async fn delete(desk: Desk, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     let key = find(&desk, &id)?;
     desk.delete(&key).await?;
@@ -225,7 +225,7 @@ pub(crate) async fn delete(desk: Desk, Path(id): Path<String>) -> Result<StatusC
 
 /// Ends what runs in a session: its `final` says `Interrupted`. The session stays.
 #[utoipa::path(post, path = "/sessions/{id}/cancel", tag = "streaming", params(("id" = String, Path,)),
-    responses((status = 204, description = "nothing of it runs any more"), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 204, description = "nothing of it runs any more")))]
 pub(crate) async fn cancel(desk: Desk, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     let key = find(&desk, &id)?;
     for run in desk.open_runs(&key).await? {
@@ -236,7 +236,7 @@ pub(crate) async fn cancel(desk: Desk, Path(id): Path<String>) -> Result<StatusC
 
 /// Delivers the result of a tool that the client makes, as `tool_call` asked for it. Answers when it is stored.
 #[utoipa::path(post, path = "/sessions/{id}/tool-results", tag = "streaming", params(("id" = String, Path,)), request_body = Said,
-    responses((status = 204, description = "the session has it"), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 204, description = "the session has it")))]
 pub(crate) async fn tool_result(desk: Desk, Path(id): Path<String>, Body(said): Body<Said>) -> Result<StatusCode, Problem> {
     let key = find(&desk, &id)?;
     hostcalls::answer(&desk, &key, said).await?;
@@ -246,7 +246,7 @@ pub(crate) async fn tool_result(desk: Desk, Path(id): Path<String>, Body(said): 
 /// Streams a session's events, up to the next `final`. Where nothing runs, it ends behind the last event that there is.
 #[utoipa::path(get, path = "/sessions/{id}/stream", tag = "streaming",
     params(("id" = String, Path,), Position, ("Dormouse-Client-Hello" = Option<String>, Header, description = "a `clientHello` as JSON in base64: the events are encrypted, and come behind a `session_init` with the keys")),
-    responses((status = 200, description = "events, one a line", content((Event = "application/x-ndjson"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, description = "events, one a line", content((Event = "application/x-ndjson")))))]
 pub(crate) async fn stream(
     desk: Desk,
     Path(id): Path<String>,
