@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use dormouse_client::Client;
-use dormouse_protocol::event::EventBody;
+use dormouse_protocol::{ErrorCode, eval::EvalRequest, event::EventBody};
 use dormouse_testkit::{random::Random, soak, wait::eventually};
 use futures::StreamExt as _;
+use serde_json::json;
 use tokio::{
     sync::watch::{self, Receiver, Sender},
     task::JoinSet,
@@ -70,6 +71,39 @@ async fn whoever_counts_and_whoever_reads_misses_nothing_while_everything_is_kil
         began.elapsed().as_secs(),
         longest.as_secs_f64(),
     ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_runs_again_says_that_what_it_has_shown_does_not_hold() {
+    let mut fleet = Fleet::start(&attacks::outside().await.0).await;
+    let client = fleet.client();
+    attacks::create(&client, "again", json!({})).await;
+    // It ends by request only, and nothing of it is stored before.
+    let cell = EvalRequest { code: "console.log(crypto.randomUUID()); for (;;) {}".to_owned(), ..EvalRequest::default() };
+    let events = patient(|| client.eval_events("again", &cell)).await;
+    let mut events = std::pin::pin!(events);
+    let mut shown = Vec::new();
+    let end = loop {
+        let event = events.next().await.expect("its end comes").unwrap();
+        match event.body {
+            EventBody::Log { text, .. } => {
+                shown.push(Some(text));
+                if shown.len() == 1 {
+                    fleet.kernel.kill();
+                    fleet.kernel.ready().await;
+                } else {
+                    client.interrupt("again").await.unwrap();
+                }
+            }
+            EventBody::Restarted {} => shown.push(None),
+            EventBody::Final { result } => break result,
+            EventBody::Error { code, message } => panic!("{code}: {message}"),
+            _ => {}
+        }
+    };
+    assert!(matches!(&shown[..], [Some(first), None, Some(second)] if first != second), "it prints otherwise each time: {shown:?}");
+    assert_eq!(end.error.unwrap().code, ErrorCode::Interrupted);
+    assert_eq!(end.console.iter().map(|line| Some(line.text.clone())).collect::<Vec<_>>(), shown[2..], "what comes last is what was");
 }
 
 /// Until each session has been told of one more cell.

@@ -244,6 +244,7 @@ pub fn result(preview: &str) -> EvalResult {
     EvalResult {
         ok: true,
         value: None,
+        dropped: None,
         value_type: "number".to_owned(),
         preview: preview.to_owned(),
         display: Vec::new(),
