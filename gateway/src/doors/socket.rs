@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{desk::Desk, sealed};
 use crate::{
+    DRAIN_TIMEOUT,
     app::{App, bearer},
     auth::Authenticator,
     body::BODY_BYTES_MAX,
@@ -104,6 +105,8 @@ pub(super) struct Connection {
     reviewed: tokio::time::Instant,
     /// Opens the client's frames, where they are sealed.
     opener: Option<Box<Opener>>,
+    /// Whether the gateway stops.
+    leaves: bool,
 }
 
 /// How a socket is served.
@@ -123,7 +126,7 @@ impl Connection {
         let writing = tokio::spawn(write(sink, outgoing, sealer));
         let reviewed = tokio::time::Instant::now();
         let (authenticator, shutdown) = (Arc::clone(&app.authenticator), app.shutdown.clone());
-        (Self { incoming, out: out.clone(), writing, authenticator, shutdown, credential, reviewed, opener }, out)
+        (Self { incoming, out: out.clone(), writing, authenticator, shutdown, credential, reviewed, opener, leaves: false }, out)
     }
 
     /// The next text of the client. `None`: it has left, or has to.
@@ -131,7 +134,10 @@ impl Connection {
         let frame = loop {
             let came = tokio::select! {
                 came = self.incoming.next() => came,
-                () = self.shutdown.cancelled() => break close(GOING_AWAY, "the gateway stops: connect again"),
+                () = self.shutdown.cancelled() => {
+                    self.leaves = true;
+                    return None;
+                }
                 () = self.out.closed() => return None,
                 () = tokio::time::sleep_until(self.reviewed + REVIEW_INTERVAL) => {
                     self.reviewed = tokio::time::Instant::now();
@@ -160,8 +166,27 @@ impl Connection {
         None
     }
 
-    /// Waits until all is written that was sent, and the client's close is answered. Whoever else may send must have ended.
-    pub(super) async fn end(self) {
+    /// Waits until all is written that was sent, and the client's close is answered. Whoever else may send than `cells` must have ended. When the
+    /// gateway stops, the cells that run or wait have the time that requests have; otherwise nobody hears of them any more, and what has begun goes on
+    /// in its session.
+    pub(super) async fn end(self, mut cells: JoinHandle<()>) {
+        let mut have_ended = false;
+        if self.leaves {
+            let ending = async {
+                tokio::select! {
+                    _ = &mut cells => true,
+                    () = self.out.closed() => false,
+                }
+            };
+            have_ended = tokio::time::timeout(DRAIN_TIMEOUT, ending).await.unwrap_or(false);
+        }
+        if !have_ended {
+            cells.abort();
+            let _ = cells.await;
+        }
+        if self.leaves {
+            let _ = self.out.send(Message::Close(Some(close(GOING_AWAY, "the gateway stops: connect again"))).into()).await;
+        }
         drop(self.out);
         let _ = self.writing.await;
     }
