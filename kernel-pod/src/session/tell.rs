@@ -80,10 +80,13 @@ impl Actor {
 
     /// Lets others wait for the running cell, too: they see what of it waits to be stored, and what comes. The rest they can read.
     pub(super) fn join(&mut self, waiters: Vec<Waiter>) {
-        let waiting = self.phase.live().map(|live| live.events.under_way()).unwrap_or_default();
-        for stream in waiters.iter().filter_map(|waiter| waiter.stream.as_ref()) {
-            for event in &waiting {
-                let _ = stream.send(event.clone());
+        let mut streams = waiters.iter().filter_map(|waiter| waiter.stream.as_ref()).peekable();
+        if streams.peek().is_some() {
+            let waiting = self.phase.live().map(|live| live.events.under_way()).unwrap_or_default();
+            for stream in streams {
+                for event in &waiting {
+                    let _ = stream.send(event.clone());
+                }
             }
         }
         if let Some(current) = &mut self.current {
