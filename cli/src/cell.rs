@@ -56,6 +56,10 @@ pub async fn run(client: &Client, session: &str, cell: &EvalRequest, screen: &mu
                 shown += 1;
             }
             EventBody::Stdout { text } => screen.text(&text)?,
+            EventBody::Restarted {} => {
+                screen.error_line(Tone::Faint, "(the cell's process was lost: what it has shown comes again, maybe otherwise)")?;
+                shown = 0;
+            }
             EventBody::Error { code, message } => {
                 return Err(dormouse_client::Error::Api { status: None, error: Box::new(ApiError::new(code, message)) }.into());
             }

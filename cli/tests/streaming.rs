@@ -5,6 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use crate::support::{Dev, http};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 /// A stream that is read line by line.
 struct Lines {
@@ -172,6 +173,35 @@ async fn a_session_has_the_limits_and_the_end_that_its_client_wants() {
         let refused = http.post(format!("{server}/sessions")).json(&json!({ "code": "1", "config": config })).send().await.unwrap();
         assert_eq!(refused.status(), 400);
         assert_eq!(refused.json::<Value>().await.unwrap()["error"]["details"]["path"], path);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_takes_a_stream_up_is_told_of_a_result_that_is_too_large_to_come_again() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    let (http, server) = (http(), dev.server.clone());
+    let large = "x".repeat(20 << 10);
+    // The end of a program: whose stream is read to it, and whose is lost and taken up again.
+    let ends = async |code: &str| {
+        let start = || http.post(format!("{server}/sessions")).json(&json!({ "code": code }));
+        let whole = Lines::of(start()).await.rest().await.pop().unwrap();
+        let mut lost = Lines::of(start()).await;
+        let id = lost.next().await.unwrap()["sessionId"].as_str().unwrap().to_owned();
+        drop(lost);
+        let again = Lines::of(http.get(format!("{server}/sessions/{id}/stream?from=1"))).await.rest().await.pop().unwrap();
+        [whole, again].map(|end| {
+            assert_eq!((&end["type"], &end["payload"]["ok"]), (&json!("final"), &json!(true)), "{end}");
+            end["payload"].clone()
+        })
+    };
+    let [whole, again] = ends("return 'x'.repeat(20 << 10)").await;
+    assert_eq!((&whole["result"], whole.get("dropped")), (&json!(large), None));
+    let sum: String = Sha256::digest(json!(large).to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let dropped = json!({ "bytes": large.len() + 2, "sha256": sum });
+    assert_eq!((again.get("result"), &again["dropped"]), (None, &dropped), "{again}");
+    for end in ends("return null").await {
+        assert_eq!((end.get("result"), end.get("dropped")), (Some(&Value::Null), None), "{end}");
     }
 }
 

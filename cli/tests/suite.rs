@@ -24,6 +24,7 @@ mod pdf;
 mod reference;
 mod references;
 mod sealed;
+mod sockets;
 mod streaming;
 mod support;
 mod together;

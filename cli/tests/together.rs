@@ -1,45 +1,56 @@
-//! All doors of one session at the same time: an app, a person at a shell, a socket, a model and a notebook run cells in it, while it is put to sleep
-//! again and again, and one reader follows it all.
+//! All doors of one session at the same time: an app, one with an API key, a person at a shell, a socket, a model and a notebook run cells in it,
+//! while it is put to sleep again and again, and two readers follow it all, one of them by the streaming protocol.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
-use crate::support::{Dev, http};
-use futures::{SinkExt as _, StreamExt as _, future::BoxFuture};
+use crate::support::{
+    Dev, http,
+    sockets::{self, PATIENCE},
+};
+use futures::{StreamExt as _, future::BoxFuture};
 use serde_json::{Value, json};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
 
 /// Cells of each client.
 const ROUNDS: usize = 8;
-const PATIENCE: Duration = Duration::from_secs(120);
 const SESSION: &str = "/v1/namespaces/default/sessions/s";
-
-type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
-
-async fn socket(dev: &Dev, path: &str) -> Socket {
-    let address = format!("ws://{}{path}", dev.server.trim_start_matches("http://"));
-    connect_async(address).await.unwrap().0
-}
-
-/// Sends a message, and answers with the first one after it that `ends`.
-async fn ask(socket: &mut Socket, message: Value, ends: impl Fn(&Value) -> bool) -> Value {
-    socket.send(Message::Text(message.to_string().into())).await.unwrap();
-    loop {
-        let came = tokio::time::timeout(PATIENCE, socket.next()).await.expect("it answers").unwrap().unwrap();
-        let Message::Text(text) = came else { continue };
-        let message: Value = serde_json::from_str(&text).unwrap();
-        if ends(&message) {
-            return message;
-        }
-    }
-}
 
 /// A cell that counts itself as this client's.
 fn cell(client: &str) -> String {
     format!("counts.{client} = (counts.{client} ?? 0) + 1")
+}
+
+/// A reader of events, and the keys of the cells that it has seen the end of.
+#[derive(Default)]
+struct Reader {
+    seq: u64,
+    ends: Vec<String>,
+}
+
+impl Reader {
+    /// Reads a stream on to its end, or until so many cells have ended.
+    async fn read(&mut self, request: reqwest::RequestBuilder, ends: usize) {
+        let mut lines = request.timeout(PATIENCE).send().await.unwrap().bytes_stream();
+        let mut rest = Vec::new();
+        while self.ends.len() < ends {
+            let Some(came) = tokio::time::timeout(PATIENCE, lines.next()).await.expect("events come") else { return };
+            rest.extend_from_slice(&came.unwrap());
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = rest.drain(..=end).collect();
+                let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
+                if event["type"] == "heartbeat" {
+                    continue;
+                }
+                self.seq += 1;
+                assert_eq!(event["seq"], json!(self.seq), "no gap and nothing twice: {event}");
+                if event["type"] == "final" {
+                    self.ends.push(event["payload"]["idempotencyKey"].as_str().unwrap_or_default().to_owned());
+                }
+            }
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,6 +68,16 @@ async fn one_session_serves_every_door_at_a_time_and_nobody_misses_anything() {
             assert_eq!(answer["value"], json!(round + 1), "{answer}");
         }
     });
+    let made = dev.command(&["keys", "create", "partner", "--verbs", "get,eval"], "");
+    let key = made.out.trim().to_owned();
+    assert!(key.starts_with("dmk_"), "{}{}", made.out, made.err);
+    let partner: BoxFuture<'_, ()> = Box::pin(async {
+        for round in 0..ROUNDS {
+            let request = http.post(url(&format!("{SESSION}/eval"))).bearer_auth(&key).json(&json!({ "code": cell("partner") }));
+            let answer: Value = request.send().await.unwrap().json().await.unwrap();
+            assert_eq!(answer["value"], json!(round + 1), "{answer}");
+        }
+    });
     let shell: BoxFuture<'_, ()> = Box::pin(async {
         for round in 0..ROUNDS {
             let own = Arc::clone(&dev);
@@ -65,12 +86,13 @@ async fn one_session_serves_every_door_at_a_time_and_nobody_misses_anything() {
         }
     });
     let frames: BoxFuture<'_, ()> = Box::pin(async {
-        let mut socket = socket(&dev, &format!("{SESSION}/ws")).await;
+        let mut socket = sockets::connect(&dev, &format!("{SESSION}/ws")).await;
         for round in 0..ROUNDS {
-            let answer = ask(&mut socket, json!({ "t": "eval", "id": round, "code": cell("frames") }), |it| it["id"] == round).await;
+            let answer =
+                sockets::ask(&mut socket, json!({ "t": "eval", "id": round, "code": cell("frames") }), |it| it["id"] == round).await;
             assert_eq!(answer["value"], json!(round + 1), "{answer}");
             // Whatever else runs: between two cells the heap leaves its process.
-            let slept = ask(&mut socket, json!({ "t": "evict", "id": "sleep" }), |it| it["id"] == "sleep").await;
+            let slept = sockets::ask(&mut socket, json!({ "t": "evict", "id": "sleep" }), |it| it["id"] == "sleep").await;
             assert_eq!(slept["ok"], true, "{slept}");
         }
     });
@@ -87,42 +109,32 @@ async fn one_session_serves_every_door_at_a_time_and_nobody_misses_anything() {
         }
     });
     let notebook: BoxFuture<'_, ()> = Box::pin(async {
-        let body = json!({ "name": "dormouse", "env": { "KERNEL_DORMOUSE_SESSION": "s" } });
-        let kernel: Value = http.post(url("/api/kernels")).json(&body).send().await.unwrap().json().await.unwrap();
-        let mut socket = socket(&dev, &format!("/api/kernels/{}/channels?session_id=1", kernel["id"].as_str().unwrap())).await;
+        let mut socket = sockets::connect(&dev, &sockets::notebook(&dev, "s").await).await;
         for round in 0..ROUNDS {
-            let header = json!({ "msg_id": format!("n{round}"), "msg_type": "execute_request", "session": "1", "username": "me", "version": "5.3", "date": "" });
-            let content =
-                json!({ "code": cell("notebook"), "silent": false, "store_history": true, "user_expressions": {}, "allow_stdin": false });
-            let message =
-                json!({ "channel": "shell", "header": header, "parent_header": {}, "metadata": {}, "content": content, "buffers": [] });
-            let result = ask(&mut socket, message, |it| matches!(it["msg_type"].as_str(), Some("execute_result" | "error"))).await;
+            let message = sockets::execute(&format!("n{round}"), &cell("notebook"));
+            let result = sockets::ask(&mut socket, message, |it| matches!(it["msg_type"].as_str(), Some("execute_result" | "error"))).await;
             assert_eq!(result["content"]["data"]["text/plain"], (round + 1).to_string(), "{result}");
         }
     });
-    let clients = ["app", "shell", "frames", "model", "notebook"];
-    let reader = async {
-        let mut lines = http.get(url(&format!("{SESSION}/events"))).timeout(PATIENCE).send().await.unwrap().bytes_stream();
-        let (mut rest, mut seq, mut ends) = (Vec::new(), 0, Vec::new());
-        // One more is the cell that made the counts.
-        while ends.len() < clients.len() * ROUNDS + 1 {
-            rest.extend_from_slice(&tokio::time::timeout(PATIENCE, lines.next()).await.expect("events come").unwrap().unwrap());
-            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = rest.drain(..=end).collect();
-                let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
-                if event["type"] == "heartbeat" {
-                    continue;
-                }
-                seq += 1;
-                assert_eq!(event["seq"], json!(seq), "no gap and nothing twice: {event}");
-                if event["type"] == "final" {
-                    ends.push(event["payload"]["idempotencyKey"].as_str().unwrap_or_default().to_owned());
-                }
-            }
-        }
-        ends
+    let clients = ["app", "partner", "shell", "frames", "model", "notebook"];
+    // One more is the cell that made the counts.
+    let all = clients.len() * ROUNDS + 1;
+    let follower = async {
+        let mut reader = Reader::default();
+        reader.read(http.get(url(&format!("{SESSION}/events"))), all).await;
+        reader.ends
     };
-    let (ends, ..) = tokio::join!(reader, futures::future::join_all([app, shell, frames, model, notebook]));
+    // Its streams end with each cell, and where nothing runs.
+    let taker = async {
+        let mut reader = Reader::default();
+        while reader.ends.len() < all {
+            let after = reader.seq;
+            reader.read(http.get(url(&format!("/sessions/s/stream?after={after}"))), all).await;
+        }
+        reader.ends
+    };
+    let (ends, taken, _) = tokio::join!(follower, taker, futures::future::join_all([app, partner, shell, frames, model, notebook]));
+    assert_eq!(ends, taken, "both have seen the same");
     let once: BTreeSet<_> = ends.iter().collect();
     assert_eq!(once.len(), ends.len(), "each cell has one end: {ends:?}");
     let counts: BTreeMap<String, usize> = serde_json::from_str(&dev.eval("JSON.stringify(counts)").replace('\'', "")).unwrap();

@@ -137,6 +137,39 @@ fn payer(number: u64) -> String {
     format!("payer-{number}")
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_runs_again_says_that_what_it_has_shown_does_not_hold() {
+    let mut fleet = Fleet::start(&attacks::outside().await.0).await;
+    let client = fleet.client();
+    attacks::create(&client, "again", json!({})).await;
+    // It ends by request only, and nothing of it is stored before.
+    let cell = EvalRequest { code: "console.log(crypto.randomUUID()); for (;;) {}".to_owned(), ..EvalRequest::default() };
+    let events = patient(|| client.eval_events("again", &cell)).await;
+    let mut events = std::pin::pin!(events);
+    let mut shown = Vec::new();
+    let end = loop {
+        let event = events.next().await.expect("its end comes").unwrap();
+        match event.body {
+            EventBody::Log { text, .. } => {
+                shown.push(Some(text));
+                if shown.len() == 1 {
+                    fleet.kernel.kill();
+                    fleet.kernel.ready().await;
+                } else {
+                    client.interrupt("again").await.unwrap();
+                }
+            }
+            EventBody::Restarted {} => shown.push(None),
+            EventBody::Final { result } => break result,
+            EventBody::Error { code, message } => panic!("{code}: {message}"),
+            _ => {}
+        }
+    };
+    assert!(matches!(&shown[..], [Some(first), None, Some(second)] if first != second), "it prints otherwise each time: {shown:?}");
+    assert_eq!(end.error.unwrap().code, ErrorCode::Interrupted);
+    assert_eq!(end.console.iter().map(|line| Some(line.text.clone())).collect::<Vec<_>>(), shown[2..], "what comes last is what was");
+}
+
 /// Until each session has been told of one more cell.
 async fn everybody_goes_on(heard: &[Receiver<u64>]) {
     let before: Vec<u64> = heard.iter().map(|heard| *heard.borrow()).collect();

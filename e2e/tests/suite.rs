@@ -3,6 +3,7 @@
 
 mod archive;
 mod canaries;
+mod doors;
 mod filled;
 mod kills;
 mod live;

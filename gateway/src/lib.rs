@@ -79,6 +79,8 @@ pub use routes::openapi;
 
 /// How long requests may go on once the gateway stops.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
+/// How long sockets whose cells had that time may take to close.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A gateway over a directory of sessions, a client of kernel pods, and an authority on callers.
 #[derive(Clone)]
@@ -96,6 +98,7 @@ pub struct Gateway {
     links: Option<links::Links>,
     peers: Peers,
     beside: axum::Router,
+    sockets: sockets::Sockets,
 }
 
 impl Gateway {
@@ -125,6 +128,7 @@ impl Gateway {
             links: None,
             peers: Peers::default(),
             beside: axum::Router::new(),
+            sockets: sockets::Sockets::default(),
         }
     }
 
@@ -252,7 +256,7 @@ impl Gateway {
             origins: self.origins.clone(),
             resource: self.resource.clone(),
             links: self.links.clone(),
-            sockets: sockets::Sockets::default(),
+            sockets: self.sockets.clone(),
             rooms: rooms::Rooms::within(&self.memory),
         });
         routes::routes(app, self.memory.clone(), self.beside.clone())
@@ -287,11 +291,18 @@ impl Gateway {
         tally::server::serve(app, tls, listener, shutdown)
     }
 
-    /// Serves the HTTP API and does what nobody asks for, until `shutdown`; then requests under way have [`DRAIN_TIMEOUT`].
+    /// Serves the HTTP API and does what nobody asks for, until `shutdown`; then requests and sockets' cells under way have
+    /// [`DRAIN_TIMEOUT`].
     pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) {
         let (wakes, quotas) = (self.background_wakes(shutdown.clone()), self.follow_quotas(shutdown.clone()));
         let unasked = tokio::spawn(async move { tokio::join!(wakes, quotas) });
-        self.door.clone().serve(listener, self.routes(shutdown.clone()), shutdown).await;
+        let sockets = async {
+            shutdown.cancelled().await;
+            if tokio::time::timeout(DRAIN_TIMEOUT + CLOSE_TIMEOUT, self.sockets.left()).await.is_err() {
+                tracing::warn!("sockets were still open when the time to stop was over");
+            }
+        };
+        tokio::join!(self.door.clone().serve(listener, self.routes(shutdown.clone()), shutdown.clone()), sockets);
         unasked.abort();
     }
 }

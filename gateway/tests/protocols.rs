@@ -2,17 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::support::{Client, Trust, directory, serve_routes};
+use crate::support::{Answer, Client, Trust, directory, serve_routes};
 use dormouse_gateway::{
     Gateway,
     auth::{keys::file::KeyFile, loopback::Loopback},
 };
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::Notify};
 use tokio_tungstenite::{
     connect_async,
     tungstenite::{Message, client::IntoClientRequest as _},
 };
+use tokio_util::sync::CancellationToken;
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 
@@ -48,6 +50,17 @@ async fn ask(socket: &mut Socket, frame: Value) -> Value {
     next(socket).await
 }
 
+/// The code with which the gateway closes.
+async fn closed(socket: &mut Socket) -> u16 {
+    loop {
+        match tokio::time::timeout(Duration::from_secs(30), socket.next()).await.expect("it closes") {
+            Some(Ok(Message::Close(Some(close)))) => return u16::from(close.code),
+            Some(Ok(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn frames_of_a_websocket_are_answered_under_their_ids() {
     let (_folder, client) = client().await;
@@ -74,13 +87,54 @@ async fn frames_of_a_websocket_are_answered_under_their_ids() {
     assert_eq!(next(&mut streaming).await["t"], "eval-result");
     // Frames are text.
     streaming.send(Message::Binary(vec![1].into())).await.unwrap();
-    loop {
-        match tokio::time::timeout(Duration::from_secs(30), streaming.next()).await.expect("it closes") {
-            Some(Ok(Message::Close(Some(close)))) => break assert_eq!(u16::from(close.code), 1003),
-            Some(Ok(_)) => {}
-            other => panic!("{other:?}"),
-        }
+    assert_eq!(closed(&mut streaming).await, 1003);
+}
+
+#[tokio::test]
+async fn the_cells_of_a_socket_end_before_the_gateway_does() {
+    let trust = Trust::new();
+    let pod = trust.pod("a", 10).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let release = Arc::new(Notify::new());
+    pod.answers.lock().unwrap().push_back(Answer::Held(Arc::clone(&release)));
+    let gateway = Gateway::new(directory, trust.kernels(), Arc::new(Loopback::default()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client { base: format!("http://{}", listener.local_addr().unwrap()), http: reqwest::Client::new() };
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn({
+        let stop = stop.clone();
+        async move { gateway.serve(listener, stop).await }
+    });
+
+    let mut idle = connect(&client, "/ws?id=socket", None).await.unwrap();
+    assert_eq!(ask(&mut idle, json!({ "t": "create" })).await["ok"], true);
+    let mut busy = connect(&client, "/ws?id=socket", Some("dormouse.v1")).await.unwrap();
+    let first = ask(&mut busy, json!({ "t": "eval", "id": 1, "code": "1" })).await;
+    assert_eq!((&first["t"], &first["event"]["type"]), (&json!("event"), &json!("log")), "{first}");
+    let key = pod.evals()[0].eval.idempotency_key.clone();
+    assert!(
+        key.is_some() && first["idempotencyKey"].as_str() == key.as_deref(),
+        "whatever becomes of the socket, its client knows it: {first}"
+    );
+    busy.send(Message::Text(json!({ "t": "eval", "id": 2, "code": "2" }).to_string().into())).await.unwrap();
+    // Frames are read in their order: the second cell waits by now.
+    assert_eq!(ask(&mut busy, json!({ "t": "ping", "id": 3 })).await["id"], 3);
+
+    stop.cancel();
+    assert_eq!(closed(&mut idle).await, 1001);
+    assert!(!serving.is_finished(), "a cell is under way");
+    release.notify_one();
+    for id in [1, 2] {
+        let end = loop {
+            let frame = next(&mut busy).await;
+            if frame["t"] != "event" {
+                break frame;
+            }
+        };
+        assert_eq!((&end["t"], &end["id"], &end["ok"]), (&json!("eval-result"), &json!(id), &json!(true)), "{end}");
     }
+    assert_eq!(closed(&mut busy).await, 1001);
+    tokio::time::timeout(Duration::from_secs(30), serving).await.expect("it ends").unwrap();
 }
 
 #[tokio::test]

@@ -173,7 +173,7 @@ async fn an_error_of_the_pod_is_the_answer() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_is_taken_up_again_unseen() {
+async fn a_stream_that_breaks_is_taken_up_again_and_says_that_the_cell_comes_anew() {
     let trust = Trust::new();
     let pod = trust.pod("one", 4).await;
     let (_folder, directory) = directory(&trust, &[&pod]).await;
@@ -185,7 +185,7 @@ async fn a_stream_that_breaks_is_taken_up_again_unseen() {
     let text = response.text().await.unwrap();
     let types: Vec<_> =
         text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["type"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(types, ["log", "final"]);
+    assert_eq!(types, ["log", "restarted", "log", "final"]);
     let evals = pod.evals();
     assert_eq!(evals.len(), 2);
     assert_eq!(evals[0].eval, evals[1].eval);

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dormouse_lifecycle::Json;
-use dormouse_protocol::eval::{EvalResult, EvalStats, Served};
+use dormouse_lifecycle::segment::sha256_hex;
+use dormouse_protocol::eval::{DroppedResult, EvalResult, EvalStats, Served};
 use dormouse_protocol::event::{Event, EventBody, PROTOCOL_VERSION};
 use dormouse_protocol::session::State;
 use tokio::sync::broadcast;
@@ -124,6 +125,12 @@ impl EventLog {
         Followed { known_from, replay, live }
     }
 
+    /// What those see who have seen events of a cell that runs again.
+    pub(crate) fn restarted(&self) -> Event {
+        let last = self.lock().last.unwrap_or(0);
+        self.form.event(last, EventBody::Restarted {})
+    }
+
     /// What the store has as the event of this number.
     pub(crate) fn read(&self, seq: u64, entry: &Json) -> Option<Event> {
         entry.read().ok().map(|body| self.form.event(seq, body))
@@ -186,6 +193,13 @@ impl Waiting {
         queue.bodies.len() >= WAITING_EVENTS_MAX || queue.bytes >= WAITING_BYTES_MAX
     }
 
+    /// Those of the cell that is under way: what waits behind the last end.
+    pub(crate) fn under_way(&self) -> Vec<Event> {
+        let queue = self.lock();
+        let begin = queue.bodies.iter().rposition(|body| matches!(body, EventBody::Final { .. })).map_or(0, |end| end + 1);
+        (queue.after + 1..).zip(&queue.bodies).skip(begin).map(|(seq, body)| self.form.event(seq, body.clone())).collect()
+    }
+
     /// What a commit stores of them now: all.
     pub(crate) fn entries(&self) -> Result<Vec<Json>, serde_json::Error> {
         self.lock().bodies.iter().map(Json::of).collect()
@@ -219,11 +233,13 @@ impl Waiting {
     }
 }
 
-/// A cell's end as the log keeps it: what it wrote and showed are events of their own, and a large value has its preview.
+/// A cell's end as the log keeps it: what it wrote and showed are events of their own, and of a large value it says that it was dropped.
 pub(crate) fn end(result: &EvalResult) -> EventBody {
-    let value = result.value.clone().filter(|value| value.to_string().len() <= VALUE_BYTES_MAX);
+    let json = result.value.as_ref().map(serde_json::Value::to_string).filter(|json| json.len() > VALUE_BYTES_MAX);
+    let dropped = json.map(|json| DroppedResult { bytes: json.len() as u64, sha256: sha256_hex(json.as_bytes()) });
+    let value = if dropped.is_some() { None } else { result.value.clone() };
     let stats = EvalStats { served: Served::default(), ..result.stats.clone() };
-    EventBody::Final { result: Box::new(EvalResult { value, console: Vec::new(), display: Vec::new(), stats, ..result.clone() }) }
+    EventBody::Final { result: Box::new(EvalResult { value, dropped, console: Vec::new(), display: Vec::new(), stats, ..result.clone() }) }
 }
 
 /// About how many bytes an event holds; the same whenever it is asked.
@@ -237,7 +253,7 @@ fn weight(body: &EventBody) -> usize {
         EventBody::ToolCall { args, .. } | EventBody::ApprovalRequired { args, .. } => json(args),
         EventBody::Final { result } => result.preview.len() + result.value.as_ref().map_or(0, json),
         EventBody::Error { message, .. } => message.len(),
-        EventBody::ToolResultApplied { .. } | EventBody::State { .. } | EventBody::Heartbeat {} => 0,
+        EventBody::ToolResultApplied { .. } | EventBody::State { .. } | EventBody::Heartbeat {} | EventBody::Restarted {} => 0,
     };
     SMALL_BYTES + text
 }
@@ -295,6 +311,35 @@ mod tests {
         assert!(waiting.push_state(State::Waking).is_none(), "it is no other state");
         waiting.put_first(kept);
         assert_eq!((waiting.len(), waiting.push(log("new")).seq), (2, 7));
+    }
+
+    #[test]
+    fn whoever_joins_a_cell_sees_what_waits_of_it_alone() {
+        let waiting = EventLog::new("s_1".to_owned()).waiting(4, Vec::new());
+        waiting.push(log("of an earlier cell"));
+        assert_eq!(seqs(&waiting.under_way()), [5]);
+        waiting.push(end(&result(serde_json::json!(1))));
+        assert!(waiting.under_way().is_empty(), "that one has ended");
+        waiting.push(log("of this one"));
+        assert_eq!(seqs(&waiting.under_way()), [7]);
+    }
+
+    fn result(value: serde_json::Value) -> EvalResult {
+        let result = serde_json::json!({
+            "ok": true, "value": value, "valueType": "string", "preview": "", "cell": 1, "sequence": 1, "durable": true,
+            "stats": { "durationMs": 0, "cpuMs": 0, "ticks": 0, "heapBytes": 0, "committedBytes": 0, "toolCalls": 0, "woke": "no" },
+        });
+        serde_json::from_value(result).unwrap()
+    }
+
+    #[test]
+    fn an_end_says_that_its_value_was_dropped() {
+        let of = |characters: usize| match end(&result(serde_json::json!("x".repeat(characters)))) {
+            EventBody::Final { result } => (result.value.is_some(), result.dropped.map(|dropped| dropped.bytes)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of(VALUE_BYTES_MAX - 2), (true, None));
+        assert_eq!(of(VALUE_BYTES_MAX - 1), (false, Some(VALUE_BYTES_MAX as u64 + 1)));
     }
 
     #[test]

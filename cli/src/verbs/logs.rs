@@ -51,7 +51,7 @@ pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> any
 
 fn describe(event: &Event) -> Option<(Tone, String)> {
     Some(match &event.body {
-        EventBody::Heartbeat {} => return None,
+        EventBody::Heartbeat {} | EventBody::Restarted {} => return None,
         EventBody::Stdout { text } => (Tone::Plain, text.trim_end_matches('\n').to_owned()),
         EventBody::Log { level, text } => {
             let tone = match level.as_str() {

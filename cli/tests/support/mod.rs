@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod packages;
+pub mod sockets;
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},

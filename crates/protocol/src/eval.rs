@@ -193,6 +193,16 @@ pub struct EvalStats {
     pub served: Served,
 }
 
+/// An answer that is too large to be kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DroppedResult {
+    /// Bytes that it had as JSON.
+    pub bytes: u64,
+    /// Hex sha256 of them.
+    pub sha256: String,
+}
+
 /// The answer of a cell. A script's own failure is `ok: false`, not an HTTP error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -203,6 +213,9 @@ pub struct EvalResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub value: Option<serde_json::Value>,
+    /// In place of a value that is too large for the session's events: only where they are read again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<DroppedResult>,
     /// `typeof` of the value, or the class of an object: `number`, `Map`, `Promise`, …
     pub value_type: String,
     /// The value as a person reads it. Empty for `undefined` of a cell that failed.

@@ -94,6 +94,9 @@ pub enum EventBody {
     },
     /// Nothing happened for a while.
     Heartbeat {},
+    /// The cell may run again, since its process or the way to it was lost: what its stream has shown of it does not hold, and all of it comes once
+    /// more, maybe otherwise. Only in the stream of a cell, where it is no entry of the log; `seq` is the position before the cell.
+    Restarted {},
     /// The service failed while the cell ran; nothing follows. A script's own error is in `final`.
     Error {
         /// Which error.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::eval::EvalResult;
+use crate::eval::{DroppedResult, EvalResult};
 
 /// Longest time that a request waits for the end of a run, in seconds.
 pub const WAIT_SECONDS_MAX: u64 = 60;
@@ -30,16 +30,6 @@ impl RunState {
     pub fn is_end(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
-}
-
-/// An answer that is too large to be kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DroppedResult {
-    /// Bytes that it had as JSON.
-    pub bytes: u64,
-    /// Hex sha256 of them.
-    pub sha256: String,
 }
 
 /// How far a cell has come, by its own word.

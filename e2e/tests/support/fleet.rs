@@ -62,6 +62,8 @@ pub struct Fleet {
     pub url: String,
     pub token: String,
     pub broker_address: SocketAddr,
+    /// Where the operator answers for the archive.
+    archive: SocketAddr,
     /// What the ToolBroker's Secret holds that nobody may see, by its key.
     pub secrets: Vec<(&'static str, String)>,
     pub server: ApiServer,
@@ -117,13 +119,18 @@ impl Fleet {
         server.kubectl(&create.into_iter().chain(literals.iter().map(String::as_str)).collect::<Vec<_>>()).unwrap();
         let broker = start_broker(service, broker_address, &minio, &server, at).await;
         let kernel = start_kernel(&server, ("kernel", 1), slots, broker_address, &minio, &ca, at).await;
-        let (gateway, url) = start_gateway(&server, broker_address, archive, at).await;
+        let (gateway, url) = start_gateway("gateway", &server, broker_address, archive, at).await;
         server.kubectl(&["create", "serviceaccount", "user", "-n", TENANT]).unwrap();
         let user = format!("--serviceaccount={TENANT}:user");
         server.kubectl(&["create", "clusterrolebinding", "user", "--clusterrole=cluster-admin", &user]).unwrap();
         let token = server.kubectl(&["create", "token", "user", "-n", TENANT, "--audience=dormouse", "--duration=8h"]).unwrap();
         let token = token.trim().to_owned();
-        Self { operator, gateway, kernel, broker, url, token, broker_address, secrets, server, minio, ca, folder, _alone: alone }
+        Self { operator, gateway, kernel, broker, url, token, broker_address, archive, secrets, server, minio, ca, folder, _alone: alone }
+    }
+
+    /// Another gateway beside the first, and where it is.
+    pub async fn second_gateway(&self) -> (Shared, String) {
+        start_gateway("second-gateway", &self.server, self.broker_address, self.archive, self.folder.path()).await
     }
 
     pub fn client(&self) -> Client {
@@ -321,12 +328,12 @@ async fn start_kernel(
     kernel
 }
 
-async fn start_gateway(server: &ApiServer, broker: SocketAddr, archive: SocketAddr, folder: &Path) -> (Shared, String) {
+async fn start_gateway(name: &'static str, server: &ApiServer, broker: SocketAddr, archive: SocketAddr, folder: &Path) -> (Shared, String) {
     let (mut command, listen) = (Command::new(binary("dormouse-gateway")), loopback());
     command.env("KUBECONFIG", account(server, folder, "dormouse-gateway"));
     command.args(["--listen", &listen.to_string(), "--broker-address", &broker.to_string()]);
     command.args(["--operator-address", &archive.to_string()]).arg("--tls-dir").arg(folder.join("gateway"));
-    let gateway = shared("gateway", command, folder);
+    let gateway = shared_within(limit_of("gateway"), name, command, folder);
     gateway.ready().await;
     (gateway, format!("http://{listen}"))
 }

@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite;
 use tokio_util::sync::CancellationToken;
 
 use super::{desk::Desk, sealed};
-use crate::{auth::review::Review, body::BODY_BYTES_MAX, problem::Problem};
+use crate::{DRAIN_TIMEOUT, auth::review::Review, body::BODY_BYTES_MAX, problem::Problem};
 
 /// Bytes that a socket reads at a time. Each socket has so many, idle or not; what is longer takes more reads.
 const READ_BUFFER_BYTES: usize = 1 << 10;
@@ -79,6 +79,8 @@ pub(super) struct Connection {
     shutdown: CancellationToken,
     /// Opens the client's frames, where they are sealed.
     opener: Option<Box<Opener>>,
+    /// Whether the gateway stops.
+    leaves: bool,
 }
 
 /// How a socket is served.
@@ -96,7 +98,7 @@ impl Connection {
         let (out, outgoing) = mpsc::channel(serving.queued_max);
         let (sealer, opener) = serving.keys.unzip();
         let writing = tokio::spawn(write(sink, outgoing, sealer, desk.review.clone()));
-        (Self { incoming, out: out.clone(), writing, shutdown: desk.app.shutdown.clone(), opener }, out)
+        (Self { incoming, out: out.clone(), writing, shutdown: desk.app.shutdown.clone(), opener, leaves: false }, out)
     }
 
     /// The next text of the client. `None`: it has left, or has to.
@@ -104,7 +106,10 @@ impl Connection {
         let frame = loop {
             let came = tokio::select! {
                 came = self.incoming.next() => came,
-                () = self.shutdown.cancelled() => break close(GOING_AWAY, "the gateway stops: connect again"),
+                () = self.shutdown.cancelled() => {
+                    self.leaves = true;
+                    return None;
+                }
                 () = self.out.closed() => return None,
             };
             match came {
@@ -126,8 +131,27 @@ impl Connection {
         None
     }
 
-    /// Waits until all is written that was sent, and the client's close is answered. Whoever else may send must have ended.
-    pub(super) async fn end(self) {
+    /// Waits until all is written that was sent, and the client's close is answered. Whoever else may send than `cells` must have ended. When the
+    /// gateway stops, the cells that run or wait have the time that requests have; otherwise nobody hears of them any more, and what has begun goes on
+    /// in its session.
+    pub(super) async fn end(self, mut cells: JoinHandle<()>) {
+        let mut have_ended = false;
+        if self.leaves {
+            let ending = async {
+                tokio::select! {
+                    _ = &mut cells => true,
+                    () = self.out.closed() => false,
+                }
+            };
+            have_ended = tokio::time::timeout(DRAIN_TIMEOUT, ending).await.unwrap_or(false);
+        }
+        if !have_ended {
+            cells.abort();
+            let _ = cells.await;
+        }
+        if self.leaves {
+            let _ = self.out.send(Message::Close(Some(close(GOING_AWAY, "the gateway stops: connect again"))).into()).await;
+        }
         drop(self.out);
         let _ = self.writing.await;
     }

@@ -181,10 +181,7 @@ async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, serving: Servi
         let _ = offering.await;
     }
     drop((out, cells));
-    // A cell that has begun goes on in its session; nobody waits for it here any more.
-    running.abort();
-    let _ = running.await;
-    connection.end().await;
+    connection.end(running).await;
 }
 
 fn answered(frame: &Frame, body: Value) -> Value {
@@ -274,11 +271,14 @@ impl Door {
         let Some(code) = frame.code.clone() else {
             return failed(&frame, &ApiError::new(ErrorCode::InvalidRequest, "an eval has `code`"));
         };
+        // The client's own, so that it may send the cell again whatever becomes of this socket.
+        let key = frame.idempotency_key.clone().unwrap_or_else(|| self.desk.operation());
+        let failed = |error: ApiError| failed(&frame, &error.with_detail("idempotencyKey", key.clone()));
         let eval = EvalRequest {
             code,
             language: frame.language.unwrap_or_default(),
             timeout_ms: frame.timeout_ms,
-            idempotency_key: frame.idempotency_key.clone(),
+            idempotency_key: Some(key.clone()),
             filename: frame.filename.clone(),
             webhook: None,
             api_key: None,
@@ -286,17 +286,17 @@ impl Door {
         };
         if !streams {
             let result = self.desk.eval(&self.key, eval).await;
-            return result
-                .map_or_else(|error| failed(&frame, &error), |result| answered(&frame, serde_json::to_value(&result).unwrap_or_default()));
+            return result.map_or_else(failed, |result| answered(&frame, serde_json::to_value(&result).unwrap_or_default()));
         }
         match self.desk.eval_events(&self.key, eval).await {
-            Ok(frames) => self.streamed(&frame, Events::new(&self.desk, frames), out).await,
-            Err(error) => failed(&frame, &error),
+            Ok(frames) => self.streamed(&frame, &key, Events::new(&self.desk, frames), out).await.unwrap_or_else(failed),
+            Err(error) => failed(error),
         }
     }
 
-    /// Passes the events of a cell on; its last one is the answer.
-    async fn streamed(&self, frame: &Frame, mut events: Events, out: &Out) -> Value {
+    /// Passes the events of a cell on, with its key beside the first; its last one is the answer.
+    async fn streamed(&self, frame: &Frame, key: &str, mut events: Events, out: &Out) -> Result<Value, ApiError> {
+        let mut key = Some(key);
         while let Some(line) = events.next().await {
             let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
             match event.get("type").and_then(Value::as_str) {
@@ -304,19 +304,22 @@ impl Door {
                     if let Some(room) = Holding::current() {
                         room.take_over(events.room());
                     }
-                    return answered(frame, event.get("payload").cloned().unwrap_or_default());
+                    return Ok(answered(frame, event.get("payload").cloned().unwrap_or_default()));
                 }
                 Some("error") => {
-                    return json!({ "t": "eval-result", "id": frame.id, "ok": false, "error": event.get("payload") });
+                    return Ok(json!({ "t": "eval-result", "id": frame.id, "ok": false, "error": event.get("payload") }));
                 }
                 _ => {}
             }
-            let event = json!({ "t": "event", "id": frame.id, "event": event });
+            let mut event = json!({ "t": "event", "id": frame.id, "event": event });
+            if let Some(key) = key.take() {
+                event["idempotencyKey"] = json!(key);
+            }
             if out.send(Outgoing::text(&event, Some(events.room()))).await.is_err() {
                 break;
             }
         }
-        failed(frame, &ApiError::new(ErrorCode::SessionGone, "the events ended early: send the cell again with its idempotencyKey"))
+        Err(ApiError::new(ErrorCode::SessionGone, "the events ended early: send the cell again with its idempotencyKey"))
     }
 }
 

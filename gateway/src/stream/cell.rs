@@ -1,6 +1,11 @@
 //! The events of one cell, up to its end.
 
-use dormouse_protocol::{ApiError, eval::EvalRequest, kernel::EvalCall, session::session_id};
+use dormouse_protocol::{
+    ApiError,
+    eval::EvalRequest,
+    kernel::{EvalCall, EventsCall},
+    session::session_id,
+};
 use futures::StreamExt as _;
 use tokio::sync::oneshot;
 
@@ -55,8 +60,9 @@ impl Cell {
     async fn pump(self, mut client: Client, tell: oneshot::Sender<Option<ApiError>>) {
         let mut in_flight = InFlight::of_cell();
         let Some((mut lines, mut route)) = first(&mut client, tell, self.open(&mut in_flight)).await else { return };
+        let mut begin = None;
         loop {
-            let broke = match forward(&mut lines, &mut client).await {
+            let broke = match forward(&mut lines, &mut client, &mut begin).await {
                 Ok(()) | Err(Broke::Closed) => return,
                 Err(Broke::Kernel(error)) => error,
             };
@@ -68,6 +74,26 @@ impl Cell {
                 Ok(Ok(opened)) => (lines, route) = opened,
                 Ok(Err(error)) => return client.send_error(&error).await,
                 Err(Closed) => return,
+            }
+            if let Some(begin) = begin
+                && self.begin_again(begin, &route, &mut client).await.is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    /// Tells a client that has seen the cell from the event `begin` on that nothing of that holds, and shows it what of the cell is stored. What is not
+    /// stored yet, the stream brings that was opened again.
+    async fn begin_again(&self, begin: u64, route: &Route, client: &mut Client) -> Result<(), Closed> {
+        let after = begin.saturating_sub(1);
+        client.restart(after).await?;
+        let call = EventsCall { assignment: route.assignment(), after: Some(after), follow: false, fresh: false };
+        match client.beating(self.router.kernels().events(&route.pod, &call)).await? {
+            Ok(mut stored) => forward_stored(&mut stored, client).await,
+            Err(error) => {
+                tracing::debug!(session = %self.key, %error, "what is stored of a cell cannot be shown again");
+                Ok(())
             }
         }
     }
@@ -109,16 +135,36 @@ pub(super) async fn first<T>(
     None
 }
 
-/// Forwards the events of a cell. What the client has seen before a break is left out, but for the end, which it cannot have seen.
-pub(super) async fn forward(lines: &mut Lines, client: &mut Client) -> Result<(), Broke> {
+/// Forwards stored events of a cell, up to the next end: that comes with the cell's own stream. What cannot be read is in the end, too.
+async fn forward_stored(stored: &mut Lines, client: &mut Client) -> Result<(), Closed> {
+    while let Some(Ok(piece)) = client.beating(stored.next()).await? {
+        match piece {
+            Piece::Line(line) => match Head::read(&line) {
+                Ok(head) if head.type_ != "final" => client.send(head.seq, &line).await?,
+                _ => break,
+            },
+            Piece::Begin(begin) => match Head::begin(&begin) {
+                Ok(head) if head.type_ != "final" => client.send_long(head.seq, &begin, stored).await?,
+                _ => break,
+            },
+            Piece::More(_) | Piece::End => break,
+        }
+    }
+    Ok(())
+}
+
+/// Forwards the events of a cell, and notes in `begin` the number of the first since it began. What the client has seen is left out, but for the end,
+/// which it cannot have seen.
+pub(super) async fn forward(lines: &mut Lines, client: &mut Client, begin: &mut Option<u64>) -> Result<(), Broke> {
     while let Some(piece) = client.beating(lines.next()).await? {
         let line = match piece.map_err(Broke::Kernel)? {
             Piece::Line(line) => line,
-            Piece::Begin(begin) => {
-                let head = Head::begin(&begin).map_err(Broke::Kernel)?;
+            Piece::Begin(bytes) => {
+                let head = Head::begin(&bytes).map_err(Broke::Kernel)?;
                 let is_end = matches!(head.type_.as_str(), "error" | "final");
                 if is_end || head.seq > client.last_seq {
-                    client.send_long(head.seq, &begin, lines).await?;
+                    begin.get_or_insert(head.seq);
+                    client.send_long(head.seq, &bytes, lines).await?;
                 } else {
                     skip(lines).await.map_err(Broke::Kernel)?;
                 }
@@ -136,7 +182,14 @@ pub(super) async fn forward(lines: &mut Lines, client: &mut Client) -> Result<()
                 return Err(Broke::Kernel(KernelError::Refused(ApiError::new(code, message))));
             }
             ("error" | "final", _) => return Ok(client.send(head.seq, &line).await?),
-            _ if head.seq > client.last_seq => client.send(head.seq, &line).await?,
+            ("restarted", _) => {
+                client.restart(head.seq).await?;
+                *begin = None;
+            }
+            _ if head.seq > client.last_seq => {
+                begin.get_or_insert(head.seq);
+                client.send(head.seq, &line).await?;
+            }
             _ => {}
         }
     }

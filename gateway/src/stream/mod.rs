@@ -196,6 +196,14 @@ impl Client {
         self.queue.try_send(frame(self.framing, seq, &line))
     }
 
+    /// Tells that what was shown behind `seq` does not hold. Whatever comes next is new to the client.
+    async fn restart(&mut self, seq: u64) -> Result<(), Closed> {
+        let event = Event { protocol_version: PROTOCOL_VERSION, session_id: self.session.clone(), seq, body: EventBody::Restarted {} };
+        let line = serde_json::to_vec(&event).map_err(|_| Closed)?;
+        self.last_seq = 0;
+        self.queue.send(frame(self.framing, seq, &line)).await
+    }
+
     /// Sends a line whose first bytes have come; the others follow. A client that has seen half a line sees no other one.
     async fn send_long(&mut self, seq: u64, begin: &[u8], lines: &mut Lines) -> Result<(), Closed> {
         self.queue_begin(seq, before(self.framing, seq, begin).freeze()).await?;

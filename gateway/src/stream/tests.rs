@@ -21,9 +21,9 @@ fn lines(lines: &[&'static str]) -> Lines {
 async fn a_stream_that_is_taken_up_again_repeats_nothing_and_loses_no_end() {
     let (mut client, mut frames) = client();
     let first = [r#"{"seq":1,"type":"log","payload":{}}"#, r#"{"seq":2,"type":"log","payload":{}}"#];
-    assert!(matches!(forward(&mut lines(&first), &mut client).await, Err(Broke::Kernel(KernelError::CutOff))));
+    assert!(matches!(forward(&mut lines(&first), &mut client, &mut None).await, Err(Broke::Kernel(KernelError::CutOff))));
     let second = [r#"{"seq":2,"type":"log","payload":{}}"#, r#"{"seq":2,"type":"final","payload":{"ok":true}}"#];
-    assert!(forward(&mut lines(&second), &mut client).await.is_ok());
+    assert!(forward(&mut lines(&second), &mut client, &mut None).await.is_ok());
     drop(client);
     let mut seen = Vec::new();
     while let Some(frame) = frames.recv().await {
@@ -34,10 +34,34 @@ async fn a_stream_that_is_taken_up_again_repeats_nothing_and_loses_no_end() {
 }
 
 #[tokio::test]
+async fn a_cell_that_runs_again_is_shown_anew_from_its_first_event() {
+    let (mut client, mut frames) = client();
+    let mut begin = None;
+    let first = [r#"{"seq":5,"type":"log","payload":{"text":"a"}}"#, r#"{"seq":6,"type":"log","payload":{"text":"b"}}"#];
+    assert!(forward(&mut lines(&first), &mut client, &mut begin).await.is_err());
+    assert_eq!(begin, Some(5), "behind the event before it is where all of it can be read");
+    // Its process begins it again for those who wait, under a number that they have seen.
+    let again = [
+        r#"{"seq":4,"type":"restarted","payload":{}}"#,
+        r#"{"seq":5,"type":"log","payload":{"text":"c"}}"#,
+        r#"{"seq":6,"type":"final","payload":{"ok":true}}"#,
+    ];
+    assert!(forward(&mut lines(&again), &mut client, &mut begin).await.is_ok());
+    drop(client);
+    let mut seen = Vec::new();
+    while let Some(frame) = frames.recv().await {
+        let head = Head::read(&frame.bytes).unwrap();
+        seen.push((head.seq, head.type_));
+    }
+    let wanted = [(5, "log"), (6, "log"), (4, "restarted"), (5, "log"), (6, "final")];
+    assert_eq!(seen, wanted.map(|(seq, kind)| (seq, kind.to_owned())));
+}
+
+#[tokio::test]
 async fn an_error_that_means_elsewhere_is_not_the_clients() {
     let (mut client, mut frames) = client();
     let gone = [r#"{"seq":1,"type":"error","payload":{"code":"SessionGone","message":"draining"}}"#];
-    let broke = forward(&mut lines(&gone), &mut client).await;
+    let broke = forward(&mut lines(&gone), &mut client, &mut None).await;
     assert!(matches!(broke, Err(Broke::Kernel(KernelError::Refused(refusal))) if refusal.code == ErrorCode::SessionGone));
     drop(client);
     assert!(frames.recv().await.is_none());
@@ -52,7 +76,7 @@ async fn a_stream_in_which_nothing_happens_says_so_at_most_every_15_seconds() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         Ok(Piece::Line(Bytes::from_static(line.as_bytes())))
     });
-    let forwarding = tokio::spawn(async move { forward(&mut slow.boxed(), &mut client).await.is_ok() });
+    let forwarding = tokio::spawn(async move { forward(&mut slow.boxed(), &mut client, &mut None).await.is_ok() });
     let (mut last, mut beats, mut kinds) = (began, 0, Vec::new());
     while let Some(frame) = frames.recv().await {
         let now = tokio::time::Instant::now();
@@ -127,7 +151,7 @@ async fn read(mut frames: Frames) -> Vec<u8> {
 async fn a_long_line_arrives_as_it_left() {
     let (mut client, frames) = client();
     let reading = tokio::spawn(read(frames));
-    assert!(forward(&mut long(3, true), &mut client).await.is_ok());
+    assert!(forward(&mut long(3, true), &mut client, &mut None).await.is_ok());
     assert_eq!(client.last_seq, 3);
     drop(client);
     let seen = reading.await.unwrap();
@@ -139,7 +163,7 @@ async fn a_long_line_arrives_as_it_left() {
 async fn a_long_line_that_breaks_ends_the_stream() {
     let (mut client, frames) = client();
     tokio::spawn(read(frames));
-    assert!(matches!(forward(&mut long(3, false), &mut client).await, Err(Broke::Closed)));
+    assert!(matches!(forward(&mut long(3, false), &mut client, &mut None).await, Err(Broke::Closed)));
 }
 
 #[tokio::test]

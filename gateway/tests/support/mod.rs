@@ -46,7 +46,7 @@ use dormouse_service::{
     tls::{Identity, PeerClient, Process, Server, TlsFiles, require},
 };
 use futures::StreamExt as _;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Notify};
 use tokio_util::sync::CancellationToken;
 
 /// What a fake pod does with the next eval.
@@ -58,6 +58,8 @@ pub enum Answer {
     TakenOver(u64),
     /// An NDJSON stream that stops before `final`.
     CutOff,
+    /// An NDJSON stream whose end comes when this is told.
+    Held(Arc<Notify>),
     /// The process has ended, if fewer than so many have by now: this connection breaks, and nothing is answered from here on.
     DiesAmong(Arc<AtomicUsize>, usize),
     /// A cell's answer, or its last event, of so many MiB.
@@ -257,6 +259,7 @@ pub fn result(preview: &str) -> EvalResult {
     EvalResult {
         ok: true,
         value: None,
+        dropped: None,
         value_type: "number".to_owned(),
         preview: preview.to_owned(),
         display: Vec::new(),
@@ -331,6 +334,15 @@ async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -
         Answer::CutOff => Body::from(event(&call.assignment, 1, log())).into_response(),
         Answer::Waits if streamed => and_then_nothing(event(&call.assignment, 1, log())),
         Answer::Waits => std::future::pending().await,
+        Answer::Held(release) => {
+            let (first, end) =
+                (event(&call.assignment, 1, log()), event(&call.assignment, 2, EventBody::Final { result: Box::new(result(pod.name)) }));
+            let end = futures::stream::once(async move {
+                release.notified().await;
+                end
+            });
+            Body::from_stream(futures::stream::iter([first]).chain(end).map(Ok::<_, std::convert::Infallible>)).into_response()
+        }
         Answer::Ok | Answer::DiesAmong(..) if streamed => {
             let end = EventBody::Final { result: Box::new(result(pod.name)) };
             Body::from(event(&call.assignment, 1, log()) + &event(&call.assignment, 2, end)).into_response()

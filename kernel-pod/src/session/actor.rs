@@ -263,6 +263,7 @@ impl Actor {
                 match self.current.take() {
                     Some(mut job) if job.attempts < RERUNS_MAX => {
                         job.attempts += 1;
+                        job.show(&self.handle.control.events.restarted());
                         return self.queue.push_front(job);
                     }
                     job => self.current = job,

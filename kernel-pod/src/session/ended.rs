@@ -56,6 +56,7 @@ pub(super) fn answer(known: &RecordedEnd<'_>, key: &str, is_durable: impl Fn(u64
         ok: stored.ok,
         preview: stored.preview.clone().unwrap_or_else(preview),
         value: stored.value,
+        dropped: None,
         value_type: stored.value_type,
         display: stored.display,
         console: stored.console,
@@ -91,6 +92,7 @@ mod tests {
         EvalResult {
             ok: true,
             value: Some(value),
+            dropped: None,
             value_type: "string".to_owned(),
             preview: preview.to_owned(),
             display: vec![Display { mime_type: "text/html".to_owned(), data: "<b>".to_owned() }],

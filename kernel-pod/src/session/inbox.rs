@@ -153,7 +153,7 @@ impl Actor {
         let key = job.request.idempotency_key.get_or_insert_with(|| self.host.environment.ids.next().to_string()).clone();
         if let Some(begun) = self.current.as_mut().filter(|begun| begun.has(&key)) {
             begun.run |= job.run;
-            return begun.waiters.extend(job.waiters);
+            return self.join(job.waiters);
         }
         if let Some(known) = self.queue.iter_mut().find(|known| known.has(&key)) {
             known.run |= job.run;

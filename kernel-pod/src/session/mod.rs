@@ -192,6 +192,13 @@ impl EvalJob {
         self.request.idempotency_key.as_deref() == Some(key)
     }
 
+    /// Shows an event to those who wait, and to nobody else.
+    pub(crate) fn show(&self, event: &Event) {
+        for stream in self.waiters.iter().filter_map(|waiter| waiter.stream.as_ref()) {
+            let _ = stream.send(event.clone());
+        }
+    }
+
     /// Tells everyone who waits.
     pub(crate) fn answer(self, result: Result<EvalResult, ApiError>) {
         for waiter in self.waiters {

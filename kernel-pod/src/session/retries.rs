@@ -15,14 +15,14 @@ impl Actor {
     /// Answers what has an answer already, refuses what had one that is not kept any more, and lets a retry of the running cell wait for it.
     pub(super) fn answer_known(&mut self) {
         let Some(live) = self.phase.live() else { return };
-        let mut rest = VecDeque::new();
+        let (mut rest, mut joining) = (VecDeque::new(), Vec::new());
         for job in std::mem::take(&mut self.queue) {
             let Some(key) = job.request.idempotency_key.clone() else {
                 rest.push_back(job);
                 continue;
             };
-            if let Some(current) = self.current.as_mut().filter(|current| current.request.idempotency_key.as_ref() == Some(&key)) {
-                current.waiters.extend(job.waiters);
+            if self.current.as_ref().is_some_and(|current| current.has(&key)) {
+                joining.extend(job.waiters);
             } else if let Some(known) = live.state.ends.find(&key) {
                 job.answer(ended::answer(&known, &key, |sequence| live.has_stored(sequence)));
             } else {
@@ -30,6 +30,7 @@ impl Actor {
             }
         }
         self.queue = rest;
+        self.join(joining);
     }
 
     /// Has those who wait for a cell wait for the one that awaits in `state`, and for no other: it may have ended in another process since.

@@ -324,7 +324,7 @@ impl Actor {
         self.tell();
         if let Some(end) = end {
             // Whole, and with what the commit made of it.
-            self.show_waiters(Event { body: EventBody::Final { result: Box::new(result.clone()) }, ..end });
+            self.show_waiters(&Event { body: EventBody::Final { result: Box::new(result.clone()) }, ..end });
         }
         self.show_runs();
         // Before the answer: who has it may count on the session's being idle.
@@ -411,6 +411,7 @@ impl Actor {
         let result = EvalResult {
             ok: end.ok,
             value: end.value,
+            dropped: None,
             value_type: end.value_type,
             preview: end.preview,
             display: std::mem::take(&mut running.display),

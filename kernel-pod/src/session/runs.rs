@@ -7,9 +7,9 @@ use std::sync::Arc;
 use dormouse_lifecycle::ends::Kept;
 use dormouse_lifecycle::runs::{self, Begin, End, Outcome, run_id};
 use dormouse_lifecycle::{Head, Json};
-use dormouse_protocol::eval::{CellError, EvalRequest, EvalResult, EvalStats, Served, Woke};
+use dormouse_protocol::eval::{CellError, DroppedResult, EvalRequest, EvalResult, EvalStats, Served, Woke};
 use dormouse_protocol::kernel::{Assignment, EvalCall};
-use dormouse_protocol::run::{DroppedResult, Run, RunState};
+use dormouse_protocol::run::{Run, RunState};
 use dormouse_protocol::session::State;
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::origin::Origin;
@@ -200,6 +200,7 @@ impl Actor {
         let result = EvalResult {
             ok: false,
             value: None,
+            dropped: None,
             value_type: "undefined".to_owned(),
             preview: String::new(),
             display: Vec::new(),

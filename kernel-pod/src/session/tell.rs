@@ -10,6 +10,7 @@ use dormouse_protocol::kernel::SessionReport;
 use dormouse_protocol::run::Progress;
 use dormouse_protocol::session::State;
 
+use super::Waiter;
 use super::actor::Actor;
 use super::phase::{Live, Phase};
 use crate::stored;
@@ -59,23 +60,37 @@ impl Actor {
         let Some(live) = self.phase.live() else { return 0 };
         let event = live.events.push(body);
         let seq = event.seq;
-        self.show_waiters(event);
+        self.show_waiters(&event);
         seq
     }
 
     /// The same of the session's state, if that is a new one.
     pub(super) fn show_state(&self, state: State) {
         if let Some(event) = self.phase.live().and_then(|live| live.events.push_state(state)) {
-            self.show_waiters(event);
+            self.show_waiters(&event);
         }
     }
 
     /// Shows an event to those who wait for the running cell, and to nobody else.
-    pub(super) fn show_waiters(&self, event: Event) {
-        for waiter in self.current.iter().flat_map(|job| &job.waiters) {
-            if let Some(stream) = &waiter.stream {
-                let _ = stream.send(event.clone());
+    pub(super) fn show_waiters(&self, event: &Event) {
+        if let Some(job) = &self.current {
+            job.show(event);
+        }
+    }
+
+    /// Lets others wait for the running cell, too: they see what of it waits to be stored, and what comes. The rest they can read.
+    pub(super) fn join(&mut self, waiters: Vec<Waiter>) {
+        let mut streams = waiters.iter().filter_map(|waiter| waiter.stream.as_ref()).peekable();
+        if streams.peek().is_some() {
+            let waiting = self.phase.live().map(|live| live.events.under_way()).unwrap_or_default();
+            for stream in streams {
+                for event in &waiting {
+                    let _ = stream.send(event.clone());
+                }
             }
+        }
+        if let Some(current) = &mut self.current {
+            current.waiters.extend(waiters);
         }
     }
 

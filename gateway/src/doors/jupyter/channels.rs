@@ -3,18 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    extract::{Path, Request as HttpRequest, ws::WebSocket},
+    extract::{Path, Query, Request as HttpRequest, ws::WebSocket},
     response::{IntoResponse as _, Response},
 };
 use dormouse_cells::{Options, compile};
 use dormouse_protocol::{ApiError, ErrorCode, eval::EvalRequest};
 use dormouse_service::room::{Holding, json_weight};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::{
     find, history,
     messages::{Request, completion, kernel_info, path_at},
+    resumed::Resumed,
 };
 use crate::{
     audit::{self, Done},
@@ -37,33 +39,60 @@ const COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) const COMPLETION_NAME: &str = "completion";
 /// The longest source of which it is said whether it is a whole cell, in bytes: it is parsed here.
 const WHOLE_BYTES_MAX: usize = 16 << 10;
+/// Before a message's id in the idempotency key of its cell.
+pub(super) const KEY_PREFIX: &str = "jupyter-";
 /// Longest idempotency key that a message's id makes, in bytes.
 const KEY_BYTES_MAX: usize = 128;
 
+/// Query of `/api/kernels/{id}/channels`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Client {
+    /// The client's own name for itself, as it stands in its messages.
+    session_id: String,
+}
+
 /// `GET /api/kernels/{id}/channels`.
-pub(crate) async fn connect(desk: Desk, Path(id): Path<String>, request: HttpRequest) -> Result<Response, Problem> {
+pub(crate) async fn connect(
+    desk: Desk,
+    Path(id): Path<String>,
+    Query(client): Query<Client>,
+    request: HttpRequest,
+) -> Result<Response, Problem> {
     let key = find(&desk, &id)?;
     // Whoever may not see it learns nothing of it.
     desk.get(&key).await?;
     let upgrade = socket::upgrade(&desk, request).await?;
     let room = desk.app.sockets.enter()?;
-    let kernel = Arc::new(Kernel { desk, key });
+    let kernel = Arc::new(Kernel { desk, key, resumed: Resumed::default() });
     let serve = move |socket| async move {
         let _room = room;
-        serve(socket, kernel).await;
+        serve(socket, kernel, client).await;
     };
     Ok(upgrade.on_upgrade(serve).into_response())
 }
 
-struct Kernel {
-    desk: Desk,
-    key: Key,
+pub(super) struct Kernel {
+    pub(super) desk: Desk,
+    pub(super) key: Key,
+    pub(super) resumed: Resumed,
 }
 
-async fn serve(socket: WebSocket, kernel: Arc<Kernel>) {
+async fn serve(socket: WebSocket, kernel: Arc<Kernel>, client: Client) {
     let (mut connection, out) = Connection::open(socket, &kernel.desk, Serving { queued_max: MESSAGES_QUEUED_MAX, keys: None });
     let (cells, mut queue) = mpsc::channel::<(Box<Request>, Holding)>(CELLS_QUEUED_MAX);
     let rooms = kernel.desk.app.rooms.clone();
+    // Before anything is answered: what ends from here on is told.
+    let open = Box::pin(kernel.open_cell()).await;
+    let resuming = tokio::spawn({
+        let (kernel, out) = (Arc::clone(&kernel), out.clone());
+        async move {
+            if let Some(open) = open {
+                Box::pin(kernel.resume(open, &client.session_id, &out)).await;
+            }
+            kernel.resumed.end();
+        }
+    });
     let running = tokio::spawn({
         let (kernel, out) = (Arc::clone(&kernel), out.clone());
         async move {
@@ -82,21 +111,24 @@ async fn serve(socket: WebSocket, kernel: Arc<Kernel>) {
         let Ok(request) = read else { continue };
         let sent = match has_room {
             Err(error) => send(&out, request.reply(failed(&error))).await,
-            Ok(()) if request.header.msg_type == "execute_request" => cells.send((Box::new(request), room)).await.ok(),
+            Ok(()) if request.header.msg_type == "execute_request" => match kernel.resumed.leaves(&request.header.msg_id) {
+                true => cells.send((Box::new(request), room)).await.ok(),
+                // Its answer is on its way.
+                false => Some(()),
+            },
             Ok(()) => Box::pin(kernel.answer(&request, &out)).await,
         };
         if sent.is_none() {
             break;
         }
     }
+    resuming.abort();
+    let _ = resuming.await;
     drop((out, cells));
-    // What has begun goes on in the session, under its message's key.
-    running.abort();
-    let _ = running.await;
-    connection.end().await;
+    connection.end(running).await;
 }
 
-async fn send(out: &Out, message: Value) -> Option<()> {
+pub(super) async fn send(out: &Out, message: Value) -> Option<()> {
     out.send(Outgoing::text(&message, None)).await.ok()
 }
 
@@ -105,7 +137,7 @@ async fn send_large(out: &Out, message: Value, room: &Holding) -> Option<()> {
     out.send(Outgoing::text(&message, Some(room))).await.ok()
 }
 
-async fn state(out: &Out, request: &Request, state: &str) -> Option<()> {
+pub(super) async fn state(out: &Out, request: &Request, state: &str) -> Option<()> {
     send(out, request.publish("status", json!({ "execution_state": state }))).await
 }
 
@@ -150,7 +182,7 @@ impl Kernel {
             send(out, request.publish("execute_input", json!({ "code": code, "execution_count": count }))).await?;
         }
         // A notebook that connects again and sends the same message gets the same answer, and nothing runs twice.
-        let key = format!("jupyter-{}", request.header.msg_id);
+        let key = format!("{KEY_PREFIX}{}", request.header.msg_id);
         let key = Some(key).filter(|key| key.len() <= KEY_BYTES_MAX);
         let eval = EvalRequest { code: code.to_owned(), idempotency_key: key, ..EvalRequest::default() };
         let run = async {
@@ -160,7 +192,18 @@ impl Kernel {
             }
         };
         let end = self.desk.logged(("eval", &self.key, ""), run, |end| end.as_ref().map(of_cell)).await?;
-        let reply = match end {
+        self.tell_end(request, end, count, out).await
+    }
+
+    /// Publishes how a cell ended, and replies to its sender. `None`: the client has left.
+    pub(super) async fn tell_end(
+        &self,
+        request: &Request,
+        end: Result<(Value, Holding), ApiError>,
+        count: &mut u64,
+        out: &Out,
+    ) -> Option<()> {
+        let mut reply = match end {
             Ok((end, room)) => self.ended(request, &end, &room, count, out).await?,
             Err(error) => {
                 let content = json!({ "ename": error.code.to_string(), "evalue": error.message, "traceback": [error.to_string()] });
@@ -168,7 +211,6 @@ impl Kernel {
                 failed(&error)
             }
         };
-        let mut reply = reply;
         reply["execution_count"] = json!(count);
         send(out, request.reply(reply)).await?;
         state(out, request, "idle").await
@@ -179,24 +221,32 @@ impl Kernel {
         while let Some(line) = events.next().await {
             let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
             let payload = event.get("payload").cloned().unwrap_or_default();
-            let text = |field: &str| payload.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
             match event.get("type").and_then(Value::as_str).unwrap_or_default() {
                 "final" => return Some(Ok((payload, events.room().clone()))),
                 "error" => return Some(Err(serde_json::from_value(payload_error(&payload)).unwrap_or_else(|_| cut_off()))),
-                "log" => {
-                    let name = if matches!(text("level").as_str(), "warn" | "error") { "stderr" } else { "stdout" };
-                    let content = json!({ "name": name, "text": format!("{}\n", text("text")) });
-                    send_large(out, request.publish("stream", content), events.room()).await?;
-                }
-                "display" => {
-                    let data = json!({ text("mimeType"): text("data") });
-                    let content = json!({ "data": data, "metadata": {}, "transient": {} });
-                    send_large(out, request.publish("display_data", content), events.room()).await?;
-                }
-                _ => {}
+                kind => self.show(request, kind, &payload, events.room(), out).await?,
             }
         }
         Some(Err(cut_off()))
+    }
+
+    /// Publishes what an event of a cell shows. `None`: the client has left.
+    pub(super) async fn show(&self, request: &Request, kind: &str, payload: &Value, room: &Holding, out: &Out) -> Option<()> {
+        let text = |field: &str| payload.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (msg_type, content) = match kind {
+            "log" => {
+                let name = if matches!(text("level").as_str(), "warn" | "error") { "stderr" } else { "stdout" };
+                ("stream", json!({ "name": name, "text": format!("{}\n", text("text")) }))
+            }
+            "display" => {
+                let data = json!({ text("mimeType"): text("data") });
+                ("display_data", json!({ "data": data, "metadata": {}, "transient": {} }))
+            }
+            // All of it comes once more.
+            "restarted" => ("clear_output", json!({ "wait": false })),
+            _ => return Some(()),
+        };
+        send_large(out, request.publish(msg_type, content), room).await
     }
 
     /// Publishes how a cell ended; gives the reply to its sender.

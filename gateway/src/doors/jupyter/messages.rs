@@ -49,6 +49,13 @@ impl Request {
         Ok(Self { header: Header { msg_id, msg_type, session, rest: serde_json::Map::new() }, channel, content: Value::Null })
     }
 
+    /// The message of this id that asked for a cell, for a client of this session of Jupyter's: as much of it as its answers repeat.
+    pub(super) fn of_message(msg_id: &str, session: &str) -> Self {
+        let (msg_id, msg_type) = (msg_id.to_owned(), "execute_request".to_owned());
+        let header = Header { msg_id, msg_type, session: session.to_owned(), rest: serde_json::Map::new() };
+        Self { header, channel: shell(), content: Value::Null }
+    }
+
     fn parent(&self) -> Value {
         let mut parent = self.header.rest.clone();
         parent.insert("msg_id".to_owned(), json!(self.header.msg_id));

@@ -31,6 +31,7 @@ use crate::{
 pub(crate) mod channels;
 mod history;
 mod messages;
+mod resumed;
 
 /// The only kernel there is.
 const KERNEL: &str = "dormouse";

@@ -45,8 +45,11 @@ fn also(payload: &mut Map<String, Value>, ours: &str, theirs: &str) {
 }
 
 fn end(payload: &mut Map<String, Value>) {
-    let result = payload.get("value").cloned().unwrap_or(Value::Null);
-    payload.insert("result".to_owned(), result);
+    // A result that was dropped is not none: `dropped` stands in its place.
+    if !payload.contains_key("dropped") {
+        let result = payload.get("value").cloned().unwrap_or(Value::Null);
+        payload.insert("result".to_owned(), result);
+    }
     let mut stats = payload.get("stats").and_then(Value::as_object).cloned().unwrap_or_default();
     let calls = stats.get("toolCalls").cloned().unwrap_or_default();
     stats.insert("toolCallCount".to_owned(), calls);
@@ -73,6 +76,14 @@ mod tests {
         assert_eq!((&call.event["payload"]["callId"], call.is_last), (&json!("c_7"), false));
         let end = of("final", json!({ "ok": true, "value": [1], "stats": { "toolCalls": 2 } }));
         assert_eq!((&end.event["payload"]["result"], &end.event["payload"]["stats"]["toolCallCount"]), (&json!([1]), &json!(2)));
+        let large = of("final", json!({ "ok": true, "dropped": { "bytes": 20_000, "sha256": "a" }, "stats": {} })).event;
+        assert_eq!(
+            (large["payload"].get("result"), &large["payload"]["dropped"]["bytes"]),
+            (None, &json!(20_000)),
+            "it returned something"
+        );
+        let nothing = of("final", json!({ "ok": true, "stats": {} })).event;
+        assert_eq!(nothing["payload"].get("result"), Some(&Value::Null), "and this one did not");
         assert!(end.is_last && of("error", json!({ "code": "Internal", "message": "" })).is_last);
     }
 }
