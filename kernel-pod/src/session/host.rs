@@ -89,7 +89,7 @@ pub(crate) trait Supervisor: Send + Sync {
     /// A slot for the session, if need be that of the one which has been idle the longest.
     ///
     /// # Errors
-    /// Every slot is held by a session that has work.
+    /// Every slot is held by a session that has work, or the memory has no room.
     async fn slot(&self, uid: &str) -> Result<Slot, ApiError>;
 
     /// The task of a session takes nothing more: the next request begins another one.

@@ -33,6 +33,7 @@ fn pod(boot: &str) -> ReportLine {
         idle: 0,
         engine_digest: String::new(),
         draining: false,
+        exhausted: false,
     })
 }
 

@@ -182,6 +182,7 @@ mod tests {
                 idle: 0,
                 engine_digest: String::new(),
                 draining: false,
+                exhausted: false,
             };
             loads.answered(uid, Some(info), at, at);
         }
