@@ -142,3 +142,27 @@ async fn who_finds_no_memory_waits_for_it_and_the_pod_counts_as_full_until_there
     heard(&mut lines, |line| matches!(line, ReportLine::Pod(info) if !info.exhausted)).await;
     assert!(!pod.info().exhausted);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_too_large_for_what_is_left_waits_for_memory_too() {
+    let world = World::default();
+    let memory = Memory::with_reading(400 << 20, || Some(0));
+    let pod = world.pod_with_memory(&memory, 100);
+    let mut wide = spec();
+    wide.limits.heap_bytes = 1 << 30;
+    let [large, other] = ["large", "other"].map(|uid| assign_spec(&pod, uid, 1, wide.clone()));
+    assert_eq!(value(&pod, &large, "var held = new Uint8Array(60 << 20).fill(1); held.length").await, json!(60 << 20));
+    pod.hibernate(large.clone()).await.unwrap();
+    let (owner, awaits) = (pod.clone(), call(&other, "var held = new Uint8Array(130 << 20); await callTool('slow', 1)", "awaits"));
+    let first = tokio::spawn(async move { owner.eval(awaits).await });
+    world.tools.attempts(1).await;
+    assert!(memory.has_room(), "for who needs little");
+    let mut lines = Box::pin(pod.report());
+    assert_eq!(try_eval(&pod, &large, "held.length").await.unwrap_err().code, ErrorCode::CapacityExhausted);
+    heard(&mut lines, |line| matches!(line, ReportLine::Pod(info) if info.exhausted)).await;
+    heard(&mut lines, |line| matches!(line, ReportLine::Waiting { uid } if uid == "large")).await;
+    world.tools.open();
+    assert!(first.await.unwrap().unwrap().ok);
+    pod.hibernate(other).await.unwrap();
+    assert_eq!(value(&pod, &large, "held.length").await, json!(60 << 20), "nothing is lost");
+}

@@ -7,6 +7,7 @@ use dormouse_protocol::ApiError;
 use tokio::time::Instant;
 
 use super::Shared;
+use crate::session::Supervisor as _;
 
 /// Rounds in which room is made before a request is refused.
 const RELIEFS_MAX: u32 = 8;
@@ -48,12 +49,7 @@ impl Shortage {
 impl Shared {
     /// Room in memory for new work of a session. Where there is none, the session waits for it, and others are told that none comes here.
     pub(crate) async fn room(&self, uid: &str) -> Result<(), ApiError> {
-        if self.make_room(Some(uid)).await {
-            return Ok(());
-        }
-        self.short_of_memory();
-        self.host.reports.waiting(uid);
-        Err(self.host.environment.memory.exhausted())
+        if self.make_room(Some(uid)).await { Ok(()) } else { Err(self.no_memory(uid)) }
     }
 
     /// Makes room, if need be that of copies and of idle sessions that hold more than their share, the largest first. A live session that holds no more than
@@ -102,10 +98,11 @@ impl Shared {
     }
 
     /// Tells that the pod counts as full, until it has had room for a while. It looks for that itself: nobody comes who would have it do so.
-    fn short_of_memory(&self) {
+    pub(super) fn short_of_memory(&self) {
         if !self.shortage.note() {
             return;
         }
+        tracing::warn!("memory is short: the pod counts as full until there has been room for a while");
         self.host.reports.pod(self.info());
         let shared = Weak::clone(&self.me);
         tokio::spawn(async move {
@@ -130,6 +127,7 @@ impl Shared {
         }
         let recovered = self.shortage.end();
         if recovered {
+            tracing::info!("there is room in memory again");
             self.host.reports.pod(self.info());
         }
         recovered

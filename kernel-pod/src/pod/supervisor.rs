@@ -49,6 +49,12 @@ impl Supervisor for Shared {
         })
     }
 
+    fn no_memory(&self, uid: &str) -> ApiError {
+        self.short_of_memory();
+        self.host.reports.waiting(uid);
+        self.host.environment.memory.exhausted()
+    }
+
     fn ended(&self, uid: &str, task: &Handle) {
         self.registry.remove(uid, task);
     }
