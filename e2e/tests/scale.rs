@@ -76,6 +76,7 @@ async fn serve_pod(fleet: &Fleet, number: u64) {
         idle: 0,
         engine_digest: "e".to_owned(),
         draining: false,
+        exhausted: false,
     };
     let first = [ReportLine::Pod(info.clone()), ReportLine::Picture, ReportLine::Complete];
     let line = |line: &ReportLine| Ok::<_, Infallible>(serde_json::to_string(line).unwrap() + "\n");

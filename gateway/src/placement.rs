@@ -32,7 +32,7 @@ impl Loads {
         }
     }
 
-    /// Lets the operator know that the session waits for a slot: by way of a pod, or of its status where there is none.
+    /// Lets the operator know that the session waits for room: by way of a pod, or of its status where there is none.
     pub async fn tell_waiting(&self, directory: &Arc<dyn Directory>, kernels: &Kernels, record: &Record) {
         let Some(pod) = ordered(directory, record).into_iter().next() else {
             if let Err(error) = directory.request_wake(record).await {

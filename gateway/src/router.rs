@@ -397,7 +397,9 @@ impl Router {
     fn no_room(&self, record: &Record) -> ApiError {
         let (namespace, pool) = (&record.key.namespace, &record.spec.pool);
         let why = if self.has_pod(record) {
-            format!("no kernel pod of pool `{pool}` in namespace `{namespace}` has a free slot yet. The pool grows up to its maxPods")
+            format!(
+                "no kernel pod of pool `{pool}` in namespace `{namespace}` has a free slot and memory for it yet. The pool grows up to its maxPods"
+            )
         } else {
             format!(
                 "pool `{pool}` in namespace `{namespace}` has no kernel pod that is ready yet. One was asked for and may still be starting"

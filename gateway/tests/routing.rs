@@ -474,7 +474,8 @@ async fn a_retry_does_not_reach_another_session_of_the_name() {
     assert_eq!(pod.evals().len(), 1, "the cell was for the session that is gone");
 }
 
-/// A pool that grows: it shows one pod for each session that holds a slot or was told to be waiting for one, as the operator's count does.
+/// A pool that grows: it shows one pod for each session that holds a slot or was told to be waiting for one, as the operator's count does, and one more for
+/// each pod whose memory has no room.
 struct Growing(Arc<FolderDirectory>, Vec<Arc<FakePod>>);
 
 impl Growing {
@@ -483,7 +484,8 @@ impl Growing {
             self.1.iter().flat_map(move |pod| set(pod).lock().unwrap().iter().cloned().collect::<Vec<_>>())
         };
         let wanted: HashSet<String> = uids(|pod| &pod.held).chain(uids(|pod| &pod.waiting)).collect();
-        wanted.len().clamp(1, self.1.len())
+        let exhausted = self.1.iter().filter(|pod| pod.exhausted.load(Ordering::SeqCst)).count();
+        (wanted.len() + exhausted).clamp(1, self.1.len())
     }
 }
 
@@ -573,6 +575,35 @@ async fn thirty_four_sessions_that_start_at_once_grow_a_pool_of_one_slot_pods_an
         .expect("within their time to find a place");
     assert_eq!(growing.shown(), SESSIONS_AT_ONCE, "the pool knew of everybody who waited");
     assert!(pods.iter().all(|pod| pod.held.lock().unwrap().len() == 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_without_memory_is_passed_over_and_its_pool_grows() {
+    const SESSIONS_AT_ONCE: usize = 8;
+    let trust = Trust::new();
+    let pods = [trust.pod("short", 100).await, trust.pod("grown", 100).await];
+    let (_folder, folder) = directory(&trust, &pods.iter().collect::<Vec<_>>()).await;
+    let growing = Arc::new(Growing(folder, pods.to_vec()));
+    let (first, others) =
+        (serve(&trust, growing.clone()).await, [serve(&trust, growing.clone()).await, serve(&trust, growing.clone()).await]);
+    let [short, grown] = &pods;
+    create(&first).await;
+    let (status, body) = first.json("POST", EVAL, json!({"code": "1"})).await;
+    assert_eq!((status, body["preview"].as_str()), (200, Some("short")), "{body}");
+    let epochs = |name: &str| growing.get(&Key::new("default", name)).unwrap().status.last_epoch;
+
+    short.exhausted.store(true, Ordering::SeqCst);
+    assert_eq!(growing.shown(), 1, "nobody waits yet");
+    // Through gateways that have not heard of its room before.
+    all_at_once(&others, SESSIONS_AT_ONCE).await;
+    assert_eq!((short.evals().len(), grown.evals().len()), (1, SESSIONS_AT_ONCE), "whatever slots it has");
+    for number in 0..SESSIONS_AT_ONCE {
+        assert_eq!(epochs(&format!("s{number}")), Some(1), "who waits costs no placement");
+    }
+    // Who is placed there finds no room either: it goes elsewhere, and is placed once for that.
+    let (status, body) = first.json("POST", EVAL, json!({"code": "1"})).await;
+    assert_eq!((status, body["preview"].as_str()), (200, Some("grown")), "{body}");
+    assert_eq!(epochs("a"), Some(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -99,14 +99,16 @@ impl Cache {
         Kept { evicted, bytes: inner.bytes() }
     }
 
-    /// Lets go of the least recently used half: the store has them all.
-    pub(crate) fn halve(&self) {
+    /// Lets go of the least recently used half: the store has them all. The answer is whether there were any.
+    pub(crate) fn halve(&self) -> bool {
         let mut inner = self.lock();
+        let had_copies = !inner.copies.is_empty();
         let goal = inner.bytes() / 2;
         while inner.bytes() > goal {
             let Some(oldest) = inner.order.values().next().cloned() else { break };
             inner.remove(&oldest);
         }
+        had_copies
     }
 
     /// Takes a copy out.

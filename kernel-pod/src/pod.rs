@@ -2,12 +2,13 @@
 
 mod claimed;
 mod events;
+mod room;
 mod runs;
 mod stored;
 mod supervisor;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use dormouse_crds::pool::Isolation;
@@ -25,6 +26,7 @@ use dormouse_store::SnapshotStore;
 use futures::Stream;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use self::room::Shortage;
 use crate::cache::Cache;
 use crate::claim::Claim;
 use crate::dedicated::Only;
@@ -90,6 +92,8 @@ pub enum PodError {
 }
 
 struct Shared {
+    /// Itself, for what goes on beside its requests and must not keep it alive.
+    me: Weak<Self>,
     host: Arc<Host>,
     name: String,
     registry: Registry,
@@ -97,6 +101,7 @@ struct Shared {
     observed: dormouse_service::Metrics,
     readiness: Readiness,
     draining: AtomicBool,
+    shortage: Shortage,
 }
 
 /// A cell under way: its events, and its answer.
@@ -177,7 +182,8 @@ impl Pod {
             metrics,
             meter,
         };
-        let shared = Shared {
+        let shared = |me: &Weak<Shared>| Shared {
+            me: Weak::clone(me),
             host: Arc::new(host),
             name: config.pod,
             registry: Registry::default(),
@@ -185,8 +191,9 @@ impl Pod {
             observed,
             readiness,
             draining: AtomicBool::new(false),
+            shortage: Shortage::default(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new_cyclic(shared) })
     }
 
     /// For `/metrics`.
@@ -488,15 +495,18 @@ pub(crate) fn task_ended() -> ApiError {
 impl Shared {
     fn info(&self) -> PodInfo {
         let host = &self.host;
+        let exhausted = self.shortage.lasts();
         PodInfo {
             pod: self.name.clone(),
             namespace: host.namespace.clone(),
             boot: host.boot.clone(),
             slots: host.slots.max(),
-            used: if host.only.as_ref().is_some_and(Only::is_taken) { host.slots.max() } else { host.slots.used() },
-            idle: if host.only.is_some() { 0 } else { host.slots.idle_for(IDLE_MIN) },
+            used: if host.only.as_ref().is_some_and(Only::is_taken) { host.slots.max() } else { self.used_slots() },
+            // While memory is short, those that would make room for others have been put to sleep.
+            idle: if exhausted || host.only.is_some() { 0 } else { host.slots.idle_for(IDLE_MIN) },
             engine_digest: host.engines.current().digest().to_string(),
             draining: self.draining.load(Ordering::SeqCst),
+            exhausted,
         }
     }
 }

@@ -66,7 +66,7 @@ impl Reports {
         self.lock().sessions.get(uid).cloned()
     }
 
-    /// Tells that a session waits for a slot.
+    /// Tells that a session waits for a slot, or for memory.
     pub(crate) fn waiting(&self, uid: &str) {
         let _ = self.lines.send(ReportLine::Waiting { uid: uid.to_owned() });
     }

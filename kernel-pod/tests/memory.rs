@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::common::{World, assign, assign_spec, call, eval, spec, try_eval, value};
+use crate::common::{PATIENCE, World, assign, assign_spec, call, eval, spec, try_eval, value};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
+use dormouse_protocol::kernel::ReportLine;
 use dormouse_protocol::session::State;
 use dormouse_service::memory::Memory;
+use futures::{Stream, StreamExt as _};
 use serde_json::json;
 
 static USED: AtomicU64 = AtomicU64::new(0);
@@ -104,4 +106,63 @@ async fn a_session_that_cannot_grow_is_told_so_and_gives_back_what_it_had() {
     assert_eq!(result.error.unwrap().code, ErrorCode::MemoryLimitError);
     pod.hibernate(hog.clone()).await.unwrap();
     assert_eq!(memory.promised(), 0);
+}
+
+/// Waits until a reader of the pod's report hears such a line.
+async fn heard(lines: &mut (impl Stream<Item = ReportLine> + Unpin), wanted: impl Fn(&ReportLine) -> bool) {
+    let wait = async { while !wanted(&lines.next().await.expect("the report goes on")) {} };
+    tokio::time::timeout(PATIENCE, wait).await.expect("the pod reports what is awaited");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_finds_no_memory_waits_for_it_and_the_pod_counts_as_full_until_there_is_some() {
+    const SLOTS: u32 = 100;
+    static USED: AtomicU64 = AtomicU64::new(0);
+    let world = World::default();
+    let memory = Memory::with_reading(1_000 << 20, || Some(USED.load(Ordering::SeqCst)));
+    let pod = world.pod_with_memory(&memory, SLOTS);
+    let [live, cell, wake] = ["live", "cell", "wake"].map(|uid| assign(&pod, uid, 1));
+    assert_eq!(value(&pod, &live, "var held = new Uint8Array(10 << 20).fill(1); held.length").await, json!(10 << 20));
+    assert_eq!((pod.info().used, pod.info().exhausted), (1, false));
+    let mut lines = Box::pin(pod.report());
+    // A cell asks for room before its session is there, and a wake for a slot.
+    USED.store(850 << 20, Ordering::SeqCst);
+    memory.look_again();
+    let refused = [try_eval(&pod, &cell, "1").await.map(drop), pod.wake(wake).await.map(drop)];
+    assert!(refused.iter().all(|answer| answer.as_ref().is_err_and(|error| error.code == ErrorCode::CapacityExhausted)), "{refused:?}");
+    assert_eq!((pod.info().used, pod.info().idle, pod.info().exhausted), (SLOTS, 0, true), "nobody is sent here");
+    heard(&mut lines, |line| matches!(line, ReportLine::Pod(info) if info.exhausted)).await;
+    for waits in ["cell", "wake"] {
+        heard(&mut lines, |line| matches!(line, ReportLine::Waiting { uid } if uid == waits)).await;
+    }
+    USED.store(0, Ordering::SeqCst);
+    memory.look_again();
+    assert!(pod.info().used < SLOTS, "somebody is tried as soon as there is some");
+    assert_eq!(value(&pod, &cell, "1").await, json!(1));
+    heard(&mut lines, |line| matches!(line, ReportLine::Pod(info) if !info.exhausted)).await;
+    assert!(!pod.info().exhausted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_too_large_for_what_is_left_waits_for_memory_too() {
+    let world = World::default();
+    let memory = Memory::with_reading(400 << 20, || Some(0));
+    let pod = world.pod_with_memory(&memory, 100);
+    let mut wide = spec();
+    wide.limits.heap_bytes = 1 << 30;
+    let [large, other] = ["large", "other"].map(|uid| assign_spec(&pod, uid, 1, wide.clone()));
+    assert_eq!(value(&pod, &large, "var held = new Uint8Array(60 << 20).fill(1); held.length").await, json!(60 << 20));
+    pod.hibernate(large.clone()).await.unwrap();
+    let (owner, awaits) = (pod.clone(), call(&other, "var held = new Uint8Array(130 << 20); await callTool('slow', 1)", "awaits"));
+    let first = tokio::spawn(async move { owner.eval(awaits).await });
+    world.tools.attempts(1).await;
+    assert!(memory.has_room(), "for who needs little");
+    let mut lines = Box::pin(pod.report());
+    assert_eq!(try_eval(&pod, &large, "held.length").await.unwrap_err().code, ErrorCode::CapacityExhausted);
+    heard(&mut lines, |line| matches!(line, ReportLine::Pod(info) if info.exhausted)).await;
+    heard(&mut lines, |line| matches!(line, ReportLine::Waiting { uid } if uid == "large")).await;
+    world.tools.open();
+    assert!(first.await.unwrap().unwrap().ok);
+    pod.hibernate(other).await.unwrap();
+    assert_eq!(value(&pod, &large, "held.length").await, json!(60 << 20), "nothing is lost");
 }

@@ -204,6 +204,38 @@ async fn a_pool_has_a_pod_for_everybody_who_wants_a_slot() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pool_whose_pods_have_no_memory_grows_for_who_waits_up_to_its_maximum() {
+    let cluster = Cluster::start(&[FLAGS[0], "--status-interval-ms=500"]).await;
+    apply(&cluster.server, &pool("slotsPerPod: 10, maxPods: 3"));
+    let replicas = || cluster.get(&["deployment", "dormouse-kernel-default"], "{.spec.replicas}");
+    let one = cluster.pod(1, 10).await;
+    let sessions = asleep(&cluster, &one, 2).await;
+    // They are told of as long as they wait.
+    let wait = |pod: &FakePod, pods: &str| {
+        sessions.iter().for_each(|(_, uid)| pod.waits(uid));
+        replicas() == pods
+    };
+    cluster.until("one pod has slots for who waits", async || wait(&one, "1")).await;
+    one.says_exhausted(true);
+    cluster.until("slots without memory are none", async || wait(&one, "2")).await;
+    let two = cluster.pod(2, 10).await;
+    two.says_exhausted(true);
+    cluster.until("nor are those of another", async || wait(&two, "3")).await;
+    let three = cluster.pod(3, 10).await;
+    three.says_exhausted(true);
+    let (name, uid) = &sessions[0];
+    one.report(name, uid, |report| report.state = State::Idle);
+    cluster.until("its live session is seen", async || cluster.get(&["kernelpool", "default"], "{.status.sessions}") == "1").await;
+    assert_eq!(replicas(), "3", "never more than maxPods");
+    for pod in [&one, &two, &three] {
+        pod.says_exhausted(false);
+    }
+    one.report(name, uid, |report| report.state = State::Hibernated);
+    cluster.until("that it sleeps is seen", async || cluster.get(&["kernelpool", "default"], "{.status.sessions}") == "0").await;
+    assert_eq!(replicas(), "3", "not at once: those that stay would soon be short of it again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn where_sessions_are_stored_stays_as_long_as_there_are_any() {
     let cluster = Cluster::start(&FLAGS).await;
     let (pool, deployment) = (["kernelpool", "default"], "dormouse-kernel-default");

@@ -33,7 +33,7 @@ pub enum ErrorCode {
     SessionGone,
     /// The session has too many requests waiting.
     SessionBusy,
-    /// No kernel pod has a free slot.
+    /// No kernel pod has a free slot and memory for it.
     CapacityExhausted,
     /// A quota of the tenant is used up.
     QuotaExceeded,

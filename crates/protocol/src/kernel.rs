@@ -366,7 +366,7 @@ pub struct PodInfo {
     pub boot: String,
     /// Live sessions that fit.
     pub slots: u32,
-    /// Live sessions now.
+    /// Live sessions now. Where the memory was short of late, also the slots of those for which it would not be enough.
     pub used: u32,
     /// Of these, sessions that have had nothing to do for a second: each makes room for one that has.
     #[serde(default)]
@@ -375,6 +375,9 @@ pub struct PodInfo {
     pub engine_digest: String,
     /// No new sessions: the process is stopping.
     pub draining: bool,
+    /// Its memory had no room for a session of late: whatever slots are free, the pod counts as full.
+    #[serde(default)]
+    pub exhausted: bool,
 }
 
 /// A session as its pod sees it.
@@ -530,7 +533,7 @@ pub enum ReportLine {
     Picture,
     /// The picture is whole.
     Complete,
-    /// The pod itself; again whenever `draining` changes.
+    /// The pod itself; again whenever `draining` or `exhausted` changes.
     Pod(PodInfo),
     /// A session, whole.
     Session(Box<SessionReport>),
@@ -542,7 +545,7 @@ pub enum ReportLine {
         /// The epoch it had here.
         epoch: u64,
     },
-    /// A session found no slot, here or in any pod that its gateway has asked. Repeated as long as it waits.
+    /// A session found no slot, or no memory, here or in any pod that its gateway has asked. Repeated as long as it waits.
     Waiting {
         /// Object uid.
         uid: String,

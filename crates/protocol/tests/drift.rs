@@ -31,7 +31,7 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::SessionNotFound => "create the session, or correct its name",
         ErrorCode::SessionGone => "send it again: the session is on its way to another pod",
         ErrorCode::SessionBusy => "send it again later: too much waits for this session, or it changes too fast",
-        ErrorCode::CapacityExhausted => "send it again later, or give the KernelPool more pods or slots",
+        ErrorCode::CapacityExhausted => "send it again later, or give the KernelPool more pods, slots or memory",
         ErrorCode::QuotaExceeded => "use less, or have the quota raised that `message` names",
         ErrorCode::Unauthenticated => "send a valid token for the gateway's audience",
         ErrorCode::Forbidden => "ask for the right, or the policy, that `message` names",

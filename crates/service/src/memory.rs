@@ -114,6 +114,17 @@ impl Memory {
         })
     }
 
+    /// Bytes that new work may take before none is admitted any more.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.0.as_ref().map_or(u64::MAX, |inner| {
+            let mut known = inner.lock();
+            inner.look(&mut known);
+            let unused = inner.part(ADMITTED_PERCENT).saturating_sub(known.used + known.promised_since);
+            unused.min(inner.part(ADMITTED_PROMISED_PERCENT).saturating_sub(known.promised))
+        })
+    }
+
     /// Forgets the last reading, because much was freed since.
     pub fn look_again(&self) {
         if let Some(inner) = &self.0 {
@@ -249,8 +260,10 @@ mod tests {
     #[test]
     fn promises_are_bounded_though_nothing_of_them_is_used() {
         let memory = Memory::with_reading(1_000 << 20, || Some(0));
+        assert_eq!(memory.free_bytes(), 400 << 20);
         assert!(memory.take(400 << 20) && memory.has_room());
         assert!(!memory.take(101 << 20) && memory.take(100 << 20) && !memory.has_room());
+        assert_eq!(memory.free_bytes(), 0);
         memory.give_back(500 << 20);
         assert_eq!(memory.promised(), 0);
         assert!(Memory::unlimited().take(u64::MAX));
@@ -272,6 +285,9 @@ mod tests {
         static USED: AtomicU64 = AtomicU64::new(0);
         let memory = Memory::with_reading(1_000 << 20, || Some(USED.load(Ordering::SeqCst)));
         assert!(memory.has_room());
+        USED.store(790 << 20, Ordering::SeqCst);
+        memory.look_again();
+        assert_eq!(memory.free_bytes(), 10 << 20);
         USED.store(801 << 20, Ordering::SeqCst);
         memory.look_again();
         assert!(!memory.has_room() && memory.take(9 << 20), "what runs may grow where nothing new begins");

@@ -77,6 +77,8 @@ pub struct FakePod {
     pub dead: AtomicBool,
     /// Whether it refuses sessions beyond its slots.
     pub strict: AtomicBool,
+    /// Whether its memory has no room for another session: it says so, and refuses.
+    pub exhausted: AtomicBool,
     /// Uids of the sessions that it runs, when it counts them.
     pub held: Mutex<HashSet<String>>,
     /// Uids of those that it was told to be waiting.
@@ -163,6 +165,7 @@ impl Trust {
             evals: Mutex::default(),
             dead: AtomicBool::new(false),
             strict: AtomicBool::new(false),
+            exhausted: AtomicBool::new(false),
             held: Mutex::default(),
             waiting: Mutex::default(),
             wakes: Mutex::default(),
@@ -217,15 +220,18 @@ async fn info(State(pod): State<Arc<FakePod>>) -> Response {
     if pod.dead.load(Ordering::SeqCst) {
         return broken();
     }
+    let exhausted = pod.exhausted.load(Ordering::SeqCst);
+    let held = u32::try_from(pod.held.lock().unwrap().len()).unwrap();
     Json(PodInfo {
         pod: pod.name.to_owned(),
         namespace: "default".to_owned(),
         boot: pod.boot.clone(),
         slots: pod.slots,
-        used: u32::try_from(pod.held.lock().unwrap().len()).unwrap(),
+        used: if exhausted { pod.slots } else { held },
         idle: 0,
         engine_digest: "e".to_owned(),
         draining: false,
+        exhausted,
     })
     .into_response()
 }
@@ -238,10 +244,11 @@ async fn waiting(State(pod): State<Arc<FakePod>>, Json(call): Json<WaitingCall>)
 /// Whether the pod takes the session.
 fn takes(pod: &FakePod, uid: &str) -> bool {
     let mut held = pod.held.lock().unwrap();
-    if !pod.strict.load(Ordering::SeqCst) || held.contains(uid) {
+    let exhausted = pod.exhausted.load(Ordering::SeqCst);
+    if !exhausted && (!pod.strict.load(Ordering::SeqCst) || held.contains(uid)) {
         return true;
     }
-    let room = held.len() < pod.slots as usize;
+    let room = !exhausted && held.len() < pod.slots as usize;
     if room {
         held.insert(uid.to_owned());
     } else {

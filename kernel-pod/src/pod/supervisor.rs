@@ -1,4 +1,4 @@
-//! Room for sessions, and what else a session needs of those who started it.
+//! Slots for sessions, and what else a session needs of those who started it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,43 +18,9 @@ const EVICTIONS_MAX: usize = 4;
 /// How long one of them may take to commit.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Rounds in which room in memory is made before a request is refused.
-const RELIEFS_MAX: u32 = 8;
-
-/// Idle sessions that are put to sleep in each.
-const RELIEF_SESSIONS: usize = 8;
-
 impl Shared {
-    /// Room in memory for new work of a session, if need be that of copies and of idle sessions that hold more than their share, the largest first. A live
-    /// one that holds no more than that has room as long as anything can be promised: it is in nobody's way.
-    pub(crate) async fn room(&self, uid: &str) -> Result<(), ApiError> {
-        let (memory, slots) = (&self.host.environment.memory, &self.host.slots);
-        // To ask for nothing more takes nothing.
-        let can_promise = || memory.take(0);
-        let has_room = || memory.has_room() || can_promise() && slots.has_grown_at_most(uid, self.host.share());
-        for _ in 0..RELIEFS_MAX {
-            if has_room() {
-                return Ok(());
-            }
-            self.host.cache.halve();
-            let idle = slots.largest_idle(if can_promise() { self.host.share() + 1 } else { 0 });
-            if idle.is_empty() {
-                break;
-            }
-            for uid in idle.iter().take(RELIEF_SESSIONS) {
-                self.put_to_sleep(uid).await;
-            }
-            // They leave copies.
-            self.host.cache.halve();
-            let _ = self.host.environment.threads.blocking(dormouse_engine::give_back_freed).await;
-            memory.look_again();
-        }
-        memory.look_again();
-        if has_room() { Ok(()) } else { Err(memory.exhausted()) }
-    }
-
     /// Asks a session that has nothing to do for its slot.
-    async fn put_to_sleep(&self, uid: &str) {
+    pub(super) async fn put_to_sleep(&self, uid: &str) {
         let Some(handle) = self.registry.get(uid) else { return };
         let (reply, answer) = oneshot::channel();
         if handle.send(Message::Evict(reply)).is_ok() {
@@ -81,6 +47,12 @@ impl Supervisor for Shared {
             let message = format!("all {} slots of the pod run sessions that have work", slots.max());
             ApiError::new(ErrorCode::CapacityExhausted, message)
         })
+    }
+
+    fn no_memory(&self, uid: &str) -> ApiError {
+        self.short_of_memory();
+        self.host.reports.waiting(uid);
+        self.host.environment.memory.exhausted()
     }
 
     fn ended(&self, uid: &str, task: &Handle) {

@@ -89,8 +89,11 @@ pub(crate) trait Supervisor: Send + Sync {
     /// A slot for the session, if need be that of the one which has been idle the longest.
     ///
     /// # Errors
-    /// Every slot is held by a session that has work.
+    /// Every slot is held by a session that has work, or the memory has no room.
     async fn slot(&self, uid: &str) -> Result<Slot, ApiError>;
+
+    /// There is no memory for the session: it waits for some, and others are told that none is here. The answer is what the session is told.
+    fn no_memory(&self, uid: &str) -> ApiError;
 
     /// The task of a session takes nothing more: the next request begins another one.
     fn ended(&self, uid: &str, task: &Handle);

@@ -179,7 +179,7 @@ impl Actor {
                 engine.restore(&image, &settings).await
             };
             let instance = instance.map_err(|error| match error {
-                engine::EngineError::Create(_) => Fault::Unavailable(self.host.environment.memory.exhausted()),
+                engine::EngineError::Create(_) => Fault::Unavailable(self.supervisor.no_memory(&self.assignment.uid)),
                 error => corrupt(&error),
             })?;
             let state = match answered {

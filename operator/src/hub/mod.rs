@@ -1,5 +1,6 @@
 //! What all pods have reported. It decides nothing.
 
+mod exhausted;
 mod last_words;
 mod room;
 
@@ -20,6 +21,7 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use self::{
+    exhausted::Exhausted,
     last_words::{LastWords, Words},
     room::Room,
 };
@@ -63,6 +65,8 @@ struct PoolLoad {
     waiting: HashMap<String, Instant>,
     /// The same as their status says it.
     requested: HashMap<String, Instant>,
+    /// Pods that have no memory for another session.
+    exhausted: Exhausted,
 }
 
 #[derive(Debug, Default)]
@@ -131,6 +135,11 @@ impl PodView {
             stop,
         }
     }
+
+    /// How many of its sessions hold a slot.
+    fn live(&self) -> u32 {
+        u32::try_from(self.sessions.values().filter(|report| report.holds_slot).count()).unwrap_or(u32::MAX)
+    }
 }
 
 impl Views {
@@ -177,6 +186,7 @@ impl Views {
     pub(crate) fn remove(&mut self, pod_uid: &str) -> Option<PodView> {
         let (view, load, _) = self.load(pod_uid)?;
         view.sessions.values().for_each(|report| load.leave(report));
+        load.exhausted.set(pod_uid, false);
         let mut view = self.pods.remove(pod_uid)?;
         self.tidy(&(view.namespace.clone(), view.pool.clone()));
         let now = Instant::now();
@@ -212,7 +222,9 @@ impl Views {
             view.bytes = 0;
             (view.drained, view.lacking) = (false, false);
         }
-        let news = another || !view.open || view.info.as_ref().is_some_and(|old| old.draining != info.draining);
+        let differs = |old: &PodInfo| (old.draining, old.exhausted) != (info.draining, info.exhausted);
+        let news = another || !view.open || view.info.as_ref().is_some_and(differs);
+        load.exhausted.set(pod_uid, info.exhausted && !info.draining);
         view.open = true;
         view.info = Some(info);
         news
@@ -323,11 +335,10 @@ impl Hub {
     /// How many sessions of a pod hold a slot, and how many do not.
     #[must_use]
     pub fn sessions_of(&self, pod_uid: &str) -> (u32, u32) {
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         self.with(|views| {
             let Some(view) = views.pods.get(pod_uid) else { return (0, 0) };
-            let live = view.sessions.values().filter(|report| report.holds_slot).count();
-            (count(live), count(view.sessions.len() - live))
+            let (live, all) = (view.live(), u32::try_from(view.sessions.len()).unwrap_or(u32::MAX));
+            (live, all.saturating_sub(live))
         })
     }
 

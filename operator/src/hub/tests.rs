@@ -24,7 +24,11 @@ fn report(namespace: &str, name: &str, epoch: u64, state: State) -> ReportLine {
 }
 
 fn pod(boot: &str) -> ReportLine {
-    ReportLine::Pod(PodInfo {
+    ReportLine::Pod(info(boot))
+}
+
+fn info(boot: &str) -> PodInfo {
+    PodInfo {
         pod: "p".to_owned(),
         namespace: "team".to_owned(),
         boot: boot.to_owned(),
@@ -33,7 +37,8 @@ fn pod(boot: &str) -> ReportLine {
         idle: 0,
         engine_digest: String::new(),
         draining: false,
-    })
+        exhausted: false,
+    }
 }
 
 fn hub() -> (Hub, mpsc::Receiver<ObjectRef<KernelSession>>) {
@@ -204,6 +209,35 @@ async fn who_waits_is_counted_until_it_has_a_slot_or_is_not_told_of_any_more() {
     assert_eq!((waiting(), hub.anybody_waits("team", "default")), (0, false));
     hub.with(|views| views.remove("pod-uid"));
     assert_eq!(hub.live("team", "default"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_memory_has_no_free_slots_and_its_pool_stays_as_large_for_a_while() {
+    const SLOTS: u32 = 10;
+    let (hub, _told) = hub();
+    let counted = || (hub.live("team", "default"), hub.blocked("team", "default", SLOTS), hub.was_exhausted("team", "default"));
+    let says = |exhausted, draining| ReportLine::Pod(PodInfo { exhausted, draining, ..info("one") });
+    hub.take("pod-uid", "team", says(false, false)).await;
+    for name in ["a", "b"] {
+        hub.take("pod-uid", "team", report("team", name, 1, State::Idle)).await;
+    }
+    assert_eq!(counted(), (2, 0, false));
+    assert_eq!(hub.take("pod-uid", "team", says(true, false)).await, Effect::Picture, "its pool is looked at");
+    assert_eq!(hub.take("pod-uid", "team", says(true, false)).await, Effect::None);
+    assert_eq!(counted(), (2, SLOTS - 2, true));
+    hub.take("pod-uid", "team", report("team", "b", 1, State::Hibernated)).await;
+    assert_eq!(counted(), (1, SLOTS - 1, true), "what sleeps leaves a slot that nobody can have");
+    assert_eq!(hub.blocked("team", "other", SLOTS), 0);
+    assert_eq!(hub.take("pod-uid", "team", says(false, false)).await, Effect::Picture);
+    assert_eq!(counted(), (1, 0, true));
+    tokio::time::advance(exhausted::REMEMBERED).await;
+    assert_eq!(counted(), (1, 0, false));
+    hub.take("pod-uid", "team", says(true, false)).await;
+    hub.take("pod-uid", "team", says(true, true)).await;
+    assert_eq!(counted(), (1, 0, true), "one that is about to go is not counted");
+    hub.take("pod-uid", "team", says(true, false)).await;
+    hub.with(|views| views.remove("pod-uid"));
+    assert_eq!(hub.blocked("team", "default", SLOTS), 0, "nor is one that is gone");
 }
 
 #[tokio::test]

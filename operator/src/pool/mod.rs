@@ -131,12 +131,14 @@ fn replicas(context: &Context, namespace: &str, pool: &str, size: Size) -> u32 {
     let waiting = context.hub.waiting(namespace, pool, |told, served| index.waiting(namespace, pool, told, served));
     drop(index);
     let live = context.hub.live(namespace, pool).saturating_add(waiting);
+    let blocked = context.hub.blocked(namespace, pool, size.slots);
     let unread = context.unread.any_of(namespace, pool);
-    let wanted = scale::replicas(Demand { size, live, unread, certain: true });
-    if wanted >= size.current || all_complete(context, namespace, pool) {
+    let demand = Demand { size, live, blocked, unread, certain: true };
+    let wanted = scale::replicas(demand);
+    if wanted >= size.current || !context.hub.was_exhausted(namespace, pool) && all_complete(context, namespace, pool) {
         return wanted;
     }
-    scale::replicas(Demand { size, live, unread, certain: false })
+    scale::replicas(Demand { certain: false, ..demand })
 }
 
 fn note_size(context: &Context, valid: &ValidPool, size: Size) {

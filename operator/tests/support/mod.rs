@@ -325,6 +325,7 @@ impl Cluster {
             sessions: Mutex::default(),
             stored: Mutex::default(),
             hangs: AtomicBool::default(),
+            exhausted: AtomicBool::default(),
             put_to_sleep: Mutex::default(),
             asked: Mutex::default(),
             lines: broadcast::Sender::new(4_096),
@@ -382,6 +383,7 @@ pub struct FakePod {
     pub stored: Mutex<Option<StoredStatus>>,
     /// Whether it leaves who asks it to forget a session without an answer.
     pub hangs: AtomicBool,
+    exhausted: AtomicBool,
     /// The sessions that it was told to put to sleep, and under which epoch and process.
     pub put_to_sleep: Mutex<Vec<(String, u64, String)>>,
     /// Who waits for it to forget now, and the most that did at a time.
@@ -403,6 +405,12 @@ impl FakePod {
     /// Says that nothing follows.
     pub fn drained(&self) {
         let _ = self.lines.send(ReportLine::Drained);
+    }
+
+    /// Says whether its memory has no room for another session.
+    pub fn says_exhausted(&self, exhausted: bool) {
+        self.exhausted.store(exhausted, Ordering::SeqCst);
+        let _ = self.lines.send(ReportLine::Pod(info_of(self)));
     }
 
     /// Reports that a session waits for a slot.
@@ -445,6 +453,7 @@ fn info_of(pod: &FakePod) -> PodInfo {
         idle: 0,
         engine_digest: "e".to_owned(),
         draining: false,
+        exhausted: pod.exhausted.load(Ordering::SeqCst),
     }
 }
 

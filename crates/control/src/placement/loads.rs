@@ -86,7 +86,8 @@ impl Loads {
                     pod,
                     free_slots: info.slots.saturating_sub(kept.saturating_add(given)),
                     draining: info.draining,
-                    has_copy: last.is_some_and(|last| last.boot == info.boot),
+                    // One that was short of memory may have refused this very session, for which there is more room elsewhere.
+                    has_copy: !info.exhausted && last.is_some_and(|last| last.boot == info.boot),
                 };
                 Some((uid, candidate))
             })
@@ -182,6 +183,7 @@ mod tests {
                 idle: 0,
                 engine_digest: String::new(),
                 draining: false,
+                exhausted: false,
             };
             loads.answered(uid, Some(info), at, at);
         }
@@ -251,6 +253,26 @@ mod tests {
         assert_eq!(found([1, 1], [0, 1]).as_deref(), Some("b"));
         assert_eq!(found([0, 1], [0, 1]).as_deref(), Some("a"), "a free slot comes first");
         assert_eq!(found([1, 1], [0, 0]), None);
+    }
+
+    #[test]
+    fn a_pod_that_was_short_of_memory_is_not_preferred_for_the_copy_that_it_had() {
+        let now = Instant::now();
+        let placement = Placement { pod: "a".to_owned(), pod_uid: "uid-a".to_owned(), boot: "boot-a".to_owned(), epoch: 1 };
+        let mut record = record();
+        record.status.placement = Some(placement);
+        let chosen = |exhausted, used: [u32; 2]| {
+            let mut loads = told(now);
+            for (place, (uid, _)) in PODS.into_iter().enumerate() {
+                let info = loads.seen[uid].info.clone().map(|info| PodInfo { slots: 9, used: used[place], ..info });
+                let info = info.map(|info| PodInfo { exhausted: exhausted && uid == "uid-a", ..info });
+                loads.answered(uid, info, now, now);
+            }
+            loads.take(&record, PODS.into_iter(), 0, false, now).map(|placement| placement.pod)
+        };
+        assert_eq!(chosen(false, [8, 1]).as_deref(), Some("a"));
+        assert_eq!(chosen(true, [8, 1]).as_deref(), Some("b"), "whatever it has told that it is enough for");
+        assert_eq!(chosen(true, [8, 9]).as_deref(), Some("a"), "but where there is nothing else");
     }
 
     #[test]

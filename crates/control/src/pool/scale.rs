@@ -25,30 +25,33 @@ pub struct Demand {
     pub size: Size,
     /// Sessions that hold a slot or wait for one.
     pub live: u32,
+    /// Free slots that nobody can have: of pods whose memory has no room for another session. Such a pod counts as full.
+    pub blocked: u32,
     /// Whether a pod is needed to read what processes that are gone have stored.
     pub unread: bool,
-    /// Whether every pod has told of its sessions; else `live` may be too low.
+    /// Whether every pod has told of its sessions, and none was short of memory of late; else there may be more to do than it seems.
     pub certain: bool,
 }
 
 /// How many pods there should be.
 #[must_use]
 pub fn replicas(demand: Demand) -> u32 {
-    let Demand { size, live, unread, certain } = demand;
+    let Demand { size, live, blocked, unread, certain } = demand;
+    let taken = live.saturating_add(blocked);
     let least = size.warm.max(u32::from(unread)).min(size.max);
-    let wanted = pods_for(live, size.slots, FILL_PERCENT).clamp(least, size.max);
+    let wanted = pods_for(taken, size.slots, FILL_PERCENT).clamp(least, size.max);
     if wanted >= size.current {
         return wanted;
     }
     if !certain {
         return size.current.min(size.max);
     }
-    pods_for(live, size.slots, SHRINK_FILL_PERCENT).clamp(wanted, size.current.min(size.max)).max(least)
+    pods_for(taken, size.slots, SHRINK_FILL_PERCENT).clamp(wanted, size.current.min(size.max)).max(least)
 }
 
-fn pods_for(live: u32, slots: u32, fill_percent: u64) -> u32 {
+fn pods_for(taken: u32, slots: u32, fill_percent: u64) -> u32 {
     let usable = (u64::from(slots) * fill_percent / 100).max(1);
-    u32::try_from(u64::from(live).div_ceil(usable)).unwrap_or(u32::MAX)
+    u32::try_from(u64::from(taken).div_ceil(usable)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -56,7 +59,7 @@ mod tests {
     use super::*;
 
     fn demand(current: u32, live: u32) -> Demand {
-        Demand { size: Size { current, warm: 1, max: 4, slots: 10 }, live, unread: false, certain: true }
+        Demand { size: Size { current, warm: 1, max: 4, slots: 10 }, live, blocked: 0, unread: false, certain: true }
     }
 
     #[test]
@@ -74,6 +77,16 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_without_memory_for_another_session_counts_as_full() {
+        for (current, full, live, pods) in [(1, 0, 3, 1), (1, 1, 3, 2), (2, 1, 3, 2), (2, 2, 3, 3), (3, 3, 7, 4), (4, 4, 9, 4)] {
+            // Each of the full ones has one session, and whoever else is live waits or is in another.
+            let blocked = full * 9;
+            assert_eq!(replicas(Demand { blocked, ..demand(current, live) }), pods, "{full} full of {current}, {live} live");
+        }
+        assert_eq!(replicas(Demand { blocked: 9, ..demand(2, 2) }), 2, "nor does the pool shrink onto it");
+    }
+
+    #[test]
     fn a_pool_does_not_shrink_before_every_pod_has_told() {
         assert_eq!(replicas(Demand { certain: false, ..demand(3, 0) }), 3);
         assert_eq!(replicas(Demand { certain: false, ..demand(1, 9) }), 2, "but it grows");
@@ -82,7 +95,7 @@ mod tests {
     #[test]
     fn without_warm_pods_a_pool_has_none_while_nobody_is_awake_and_nothing_is_to_be_read() {
         let size = Size { current: 0, warm: 0, max: 4, slots: 10 };
-        let cold = Demand { size, live: 0, unread: false, certain: true };
+        let cold = Demand { size, live: 0, blocked: 0, unread: false, certain: true };
         assert_eq!(replicas(cold), 0);
         assert_eq!(replicas(Demand { live: 1, ..cold }), 1);
         assert_eq!(replicas(Demand { unread: true, ..cold }), 1);

@@ -40,6 +40,7 @@ impl World<'_> {
                                 idle: 0,
                                 engine_digest: String::new(),
                                 draining: pod.draining,
+                                exhausted: false,
                             };
                             loads.answered(&pod.uid, Some(info), now, now);
                         }

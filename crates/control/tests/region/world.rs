@@ -141,7 +141,7 @@ impl<'a> World<'a> {
         for pool in 0..region.pools {
             let size = Size { current: 0, warm: 1, max: u32::MAX, slots: region.slots };
             let live = u32::try_from(share(pool, awake)).unwrap();
-            (0..replicas(Demand { size, live, unread: false, certain: true })).for_each(|_| world.add_pod(pool));
+            (0..replicas(Demand { size, live, blocked: 0, unread: false, certain: true })).for_each(|_| world.add_pod(pool));
             for number in 0..share(pool, region.sessions) as usize {
                 let pod = world.pools[pool][number % world.pools[pool].len()];
                 world.pods[pod].placed.push(world.sessions.len());
