@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::support::{
-    attacks::{self, Honest, insist},
+    attacks::{self, Honest, insist, patient},
     fleet::Fleet,
 };
 
