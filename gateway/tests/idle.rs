@@ -77,5 +77,5 @@ async fn an_idle_socket_behind_a_certificate_costs_little_memory() {
     });
     let each = each.await.unwrap();
     assert!(each <= SOCKET_BYTES_MAX, "{each} bytes each of {count}");
-    println!("{each} bytes each of {count}");
+    eprintln!("{each} bytes each of {count}");
 }

@@ -99,7 +99,7 @@ async fn the_cells_of_a_socket_end_before_the_gateway_does() {
     pod.answers.lock().unwrap().push_back(Answer::Held(Arc::clone(&release)));
     let gateway = Gateway::new(directory, trust.kernels(), Arc::new(Loopback::default()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client { base: format!("http://{}", listener.local_addr().unwrap()), http: reqwest::Client::new() };
+    let client = Client::new(format!("http://{}", listener.local_addr().unwrap()));
     let stop = CancellationToken::new();
     let serving = tokio::spawn({
         let stop = stop.clone();

@@ -551,7 +551,7 @@ pub struct Client {
 }
 
 impl Client {
-    fn new(base: String) -> Self {
+    pub fn new(base: String) -> Self {
         Self { base, http: reqwest::Client::builder().timeout(Duration::from_secs(20)).build().unwrap() }
     }
 
