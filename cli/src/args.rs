@@ -28,15 +28,21 @@ pub struct ServerArgs {
     /// Bearer token: an API key or a Kubernetes token in a cluster, none for `dormouse dev`.
     #[arg(long, global = true, env = "DORMOUSE_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
+    /// File with the certificates, in PEM, that the gateway's must be of: those of a cluster's own authority, say. The system's when absent.
+    #[arg(long, global = true, env = "DORMOUSE_CA", value_name = "FILE")]
+    pub ca: Option<std::path::PathBuf>,
 }
 
 impl ServerArgs {
     /// The client that these flags describe.
     ///
     /// # Errors
-    /// The URL or the token cannot be used.
+    /// The URL, the token or the file of certificates cannot be used.
     pub fn client(&self) -> Result<Client, Error> {
-        Client::new(&self.server, &self.namespace, self.token.as_deref())
+        let read =
+            |file: &std::path::PathBuf| std::fs::read(file).map_err(|error| Error::Address(format!("--ca {}: {error}", file.display())));
+        let authorities = self.ca.as_ref().map(read).transpose()?;
+        Client::trusting(&self.server, &self.namespace, self.token.as_deref(), authorities.as_deref())
     }
 }
 

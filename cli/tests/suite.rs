@@ -29,4 +29,5 @@ mod streaming;
 mod support;
 mod together;
 mod traces;
+mod trust;
 mod webhooks;

@@ -28,7 +28,7 @@ use dormouse_protocol::{
 };
 use futures::{Stream, stream::BoxStream};
 use reqwest::{
-    Method, RequestBuilder, Url,
+    Certificate, Method, RequestBuilder, Url,
     header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, IF_NONE_MATCH},
 };
 use serde::{Deserialize, Serialize};
@@ -105,6 +105,14 @@ impl Client {
     /// # Errors
     /// When `server` is no http(s) URL or `token` no header value.
     pub fn new(server: &str, namespace: &str, token: Option<&str>) -> Result<Self, Error> {
+        Self::trusting(server, namespace, token, None)
+    }
+
+    /// The same, which believes the certificates of `authorities`, in PEM, and no others.
+    ///
+    /// # Errors
+    /// Those of [`Client::new`], and when `authorities` holds no certificate.
+    pub fn trusting(server: &str, namespace: &str, token: Option<&str>, authorities: Option<&[u8]>) -> Result<Self, Error> {
         let server = Url::parse(server).map_err(|error| Error::Address(format!("{server}: {error}")))?;
         if !matches!(server.scheme(), "http" | "https") || server.host().is_none() {
             return Err(Error::Address(format!("{server}: an http:// or https:// URL is needed")));
@@ -116,12 +124,17 @@ impl Client {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let http = reqwest::Client::builder()
+        let mut http = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(CONNECT_TIMEOUT_SECONDS))
             .tcp_nodelay(true)
-            .default_headers(headers)
-            .build()
-            .map_err(Error::from)?;
+            .default_headers(headers);
+        if let Some(pem) = authorities {
+            let certificates = Certificate::from_pem_bundle(pem).ok().filter(|certificates| !certificates.is_empty());
+            let certificates =
+                certificates.ok_or_else(|| Error::Address("there is no certificate of an authority in the PEM".to_owned()))?;
+            http = http.tls_certs_only(certificates);
+        }
+        let http = http.build().map_err(Error::from)?;
         let sessions = below(&server, &["v1", "namespaces", namespace, "sessions"])?;
         Ok(Self { http, sessions, server, namespace: namespace.to_owned() })
     }

@@ -13,6 +13,7 @@ use crate::{doors::streaming, problem::PROBLEM};
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(title = "Dormouse", description = "Durable JavaScript/TypeScript REPLs.", version = "v1"),
+    servers((url = "/", description = "The gateway that this document is of.")),
     paths(
         sessions::create,
         sessions::list,
