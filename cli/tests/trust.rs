@@ -28,7 +28,7 @@ async fn a_gateway_whose_certificate_is_of_a_private_authority_is_believed_by_th
 
     let lists = async |ca: Option<&str>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dormouse"));
-        command.args(["sessions", "list", "--server", &server]);
+        command.args(["sessions", "--server", &server]);
         if let Some(file) = ca {
             command.arg("--ca").arg(folder.path().join(file));
         }
