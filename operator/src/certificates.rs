@@ -38,7 +38,10 @@ struct Progress {
 
 /// Runs until `shutdown`. `own_due` is when the operator's own certificate is to be made anew.
 pub(crate) async fn run(context: Arc<Context>, mut own_due: Timestamp, shutdown: CancellationToken) {
-    let (mut own, mut progress) = (context.authority.fingerprint(), Progress::default());
+    let mut own = context.authority.fingerprint();
+    // Who begins reconciles every pool and broker, and looks at their certificates: there is no need to look twice.
+    let since = (context.authority.stage().0 == Stage::Settled).then(Instant::now);
+    let mut progress = Progress { fingerprint: own.clone(), since, ..Progress::default() };
     loop {
         let every = if context.authority.stage().0 == Stage::Settled { EVERY } else { EVERY_ON_THE_WAY };
         if shutdown.run_until_cancelled(tokio::time::sleep(wait_until(own_due, every))).await.is_none() {
