@@ -1,6 +1,9 @@
 //! kubectl and helm, as a person would type them.
 
-use std::{path::PathBuf, process::Stdio};
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -72,6 +75,24 @@ impl Kube {
     /// What helm wrote to stderr, when it fails.
     pub async fn helm(&self, args: &str) -> Result<String> {
         self.run("helm", &args.split_whitespace().collect::<Vec<_>>(), None).await
+    }
+
+    /// What bash prints that runs `script` in `folder`, with kubectl, helm and the product's command line.
+    ///
+    /// # Errors
+    /// What it wrote to stderr, when it fails or takes longer than `seconds`.
+    pub async fn bash(&self, script: &str, folder: &Path, seconds: u32) -> Result<String> {
+        let tools = tools::path("kubectl")?;
+        // Tests lie in a folder beside the programs.
+        let programs = std::env::current_exe()?;
+        let folders = [tools.parent(), programs.ancestors().nth(2)].into_iter().flatten().map(Path::to_owned);
+        let path = std::env::join_paths(folders.chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())))?;
+        let mut command = Command::new("timeout");
+        command.arg(seconds.to_string()).args(["bash", "-euo", "pipefail", "-c", script]);
+        command.env("KUBECONFIG", &self.kubeconfig).env("PATH", path).current_dir(folder);
+        let output = command.output().await.context("start bash")?;
+        ensure!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     async fn run(&self, program: &str, args: &[&str], input: Option<&str>) -> Result<String> {

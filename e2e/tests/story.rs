@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod story {
+    pub mod account;
     pub mod bad_input;
     pub mod broker;
     pub mod burst;
@@ -42,7 +43,7 @@ use dormouse_e2e::{
 };
 use dormouse_testkit::soak;
 use story::{
-    bad_input, broker, burst, cells,
+    account, bad_input, broker, burst, cells,
     defaults::{self, Installed},
     files, install, kills, leaving, lifetime, network, nodes, outside, quota, releases, removal, scene, upgrades,
     world::World,
@@ -170,6 +171,7 @@ async fn tell_defaults(kube: &Kube, steps: &mut Steps) -> Result<()> {
     steps.run("10 helm install with the defaults, in a restricted namespace", defaults::install(kube)).await?;
     steps.run("10 helm test", defaults::helm_test(kube)).await?;
     steps.run("11 restricted namespaces of two shards: sessions and brokers", defaults::teams(kube)).await?;
+    steps.run("11 an app's account, as the page says", account::as_the_page_says(kube)).await?;
     let installed = Installed::new(kube).await.context("clients of the installation")?;
     steps.run("11 HTTPS, and nothing else", defaults::https(&installed)).await?;
     steps.run("12 sessions leave etcd, each by its operator", defaults::archived(&installed)).await?;

@@ -100,8 +100,9 @@ pub async fn teams(kube: &Kube) -> Result<()> {
         for session in [SLEEPER, HELPED] {
             kube.wait("condition=Ready", &format!("kernelsession/{session} -n {team}"), WAIT_SECONDS).await?;
         }
-        for component in ["kernel", "broker"] {
-            kube.wait("condition=Ready", &format!("pod -n {team} -l dormouse.dev/component={component}"), WAIT_SECONDS).await?;
+        // A pod may be followed by another meanwhile.
+        for deployment in ["dormouse-kernel-default", "tools-broker"] {
+            kube.wait("condition=Available", &format!("deployment/{deployment} -n {team}"), WAIT_SECONDS).await?;
         }
         let other = kube.kubectl(&format!("run other -n {team} --image=localhost/app:1 --dry-run=server")).await;
         ensure!(other.as_ref().is_err_and(|error| error.to_string().contains("violates PodSecurity")), "it takes any pod: {other:?}");
