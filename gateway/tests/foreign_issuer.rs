@@ -1,20 +1,16 @@
 //! Tokens of an OpenID Connect issuer that others wrote: `oidc-provider`, which is certified.
 
-use std::{process::Command, sync::Arc};
+use std::sync::Arc;
 
 use dormouse_gateway::{
     Gateway,
     auth::oidc::{Claim, Settings},
 };
-use dormouse_testkit::{
-    process::{Process, free_port},
-    wait::eventually,
-};
 use serde_json::Value;
 
 use crate::{
     oidc::{SESSIONS, Team},
-    packages,
+    oidc_provider,
     support::{Client, Trust, directory, serve_routes},
 };
 
@@ -55,16 +51,7 @@ async fn answered(client: &Client, token: &str) -> u16 {
 #[tokio::test]
 async fn a_token_of_a_certified_issuer_opens_what_its_groups_may_and_one_for_another_service_nothing() {
     dormouse_service::telemetry::install_tls_provider();
-    let Some(folder) = packages::npm("oidc-provider", &["oidc-provider@9.13.3", "node@22.23.3"]) else { return };
-    let (port, modules) = (free_port().unwrap(), folder.join("node_modules"));
-    let mut command = Command::new(modules.join("node/bin/node"));
-    command.args(["--input-type=module", "-e", SERVER, &port.to_string()]).current_dir(&folder);
-    let logs = tempfile::tempdir().unwrap();
-    let _server = Process::start(command, &logs.path().join("server.log")).unwrap();
-    let issuer = format!("http://127.0.0.1:{port}");
-    let known = format!("{issuer}/.well-known/openid-configuration");
-    eventually("it serves", async || reqwest::get(&known).await.is_ok_and(|answer| answer.status().is_success())).await;
-
+    let Some((issuer, _process, _logs)) = oidc_provider::start(SERVER).await else { return };
     let claim = |name: &str| Claim { name: name.to_owned(), prefix: "oidc:".to_owned() };
     let settings = Settings {
         issuer: issuer.clone(),

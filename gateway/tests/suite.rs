@@ -15,6 +15,8 @@ mod frames;
 mod history;
 mod http;
 mod oidc;
+#[path = "../../cli/tests/support/oidc_provider.rs"]
+mod oidc_provider;
 mod openapi;
 #[path = "../../cli/tests/support/packages.rs"]
 mod packages;

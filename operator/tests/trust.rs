@@ -179,6 +179,7 @@ async fn what_tenants_write_into_secrets_is_signed_for_nobody_and_holds_up_no_au
              {{app.kubernetes.io/managed-by: dormouse-operator}}\n  annotations: {{dormouse.dev/made-for: \"{forged}\"}}\nstringData: {{tls.crt: mine, tls.key: mine}}\n"
         ),
     );
+    let kept = teams.get(pools).await.unwrap().data;
     cluster.server.kubectl(&["patch", "secret", pools, "-n", "team", "--type=merge", "-p", r#"{"immutable":true}"#]).unwrap();
 
     cluster.server.kubectl(&["annotate", "secret", "dormouse-ca", "-n", SYSTEM, "dormouse.dev/rotate=now"]).unwrap();
@@ -186,6 +187,7 @@ async fn what_tenants_write_into_secrets_is_signed_for_nobody_and_holds_up_no_au
     let has = async |key: &str| systems.get("dormouse-ca").await.unwrap().data.unwrap().contains_key(key);
     cluster.until("another authority signs", async || has("previous.crt").await && !has("next.crt").await).await;
     cluster.until("the old one is gone", async || !has("previous.crt").await).await;
+    assert_eq!(teams.get(pools).await.unwrap().data, kept, "nobody can write it");
     let mine = teams.get("mine").await.unwrap();
     assert_eq!(mine.data.unwrap()["tls.key"].0, b"mine");
     assert_eq!(mine.metadata.annotations.unwrap()["dormouse.dev/made-for"], forged);

@@ -15,6 +15,8 @@ mod mcp;
 mod models;
 mod modules;
 mod oauth;
+#[path = "../../../cli/tests/support/oidc_provider.rs"]
+mod oidc_provider;
 mod openapi;
 #[path = "../../../cli/tests/support/packages.rs"]
 mod packages;

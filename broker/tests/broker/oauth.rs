@@ -1,7 +1,6 @@
 //! Client credentials of an OAuth server that others wrote: `oidc-provider`, which is certified, and a service that asks it about each token.
 
 use std::{
-    process::Command,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -15,14 +14,10 @@ use axum::{
 };
 use dormouse_broker::{Broker, Secrets};
 use dormouse_protocol::ErrorCode;
-use dormouse_testkit::{
-    process::{Process, free_port},
-    wait::eventually,
-};
 use serde_json::{Value, json};
 
 use crate::{
-    packages,
+    oidc_provider,
     world::{call, failure, value},
 };
 
@@ -72,15 +67,7 @@ fn broker(server: &str, service: &str, secret: &str) -> Broker {
 #[tokio::test]
 async fn a_certified_server_gives_a_token_that_its_services_take() {
     dormouse_service::telemetry::install_tls_provider();
-    let Some(folder) = packages::npm("oidc-provider", &["oidc-provider@9.13.3", "node@22.23.3"]) else { return };
-    let (port, modules) = (free_port().unwrap(), folder.join("node_modules"));
-    let mut command = Command::new(modules.join("node/bin/node"));
-    command.args(["--input-type=module", "-e", SERVER, &port.to_string()]).current_dir(&folder);
-    let logs = tempfile::tempdir().unwrap();
-    let _server = Process::start(command, &logs.path().join("server.log")).unwrap();
-    let server = format!("http://127.0.0.1:{port}");
-    let known = format!("{server}/.well-known/openid-configuration");
-    eventually("it serves", async || reqwest::get(&known).await.is_ok_and(|answer| answer.status().is_success())).await;
+    let Some((server, _process, _logs)) = oidc_provider::start(SERVER).await else { return };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let service = format!("http://{}", listener.local_addr().unwrap());
     let routes = Router::new().route("/thing", get(guarded)).with_state(server.clone());

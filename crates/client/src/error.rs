@@ -13,7 +13,7 @@ pub enum Error {
         /// What the gateway says.
         error: Box<ApiError>,
     },
-    /// The server's URL, the token, or a session's name cannot be sent.
+    /// The server's URL, the token, a session's name, or whom to believe cannot be used.
     #[error("{0}")]
     Address(String),
     /// Nothing answers there.

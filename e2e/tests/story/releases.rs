@@ -13,7 +13,7 @@ use dormouse_testkit::soak;
 use super::{
     clients::{Client, Patience, wait_for_cells, work_during},
     install,
-    upgrades::pods,
+    upgrades::{are_gone, pods},
     world::{NAMESPACE, SYSTEM, WAIT_SECONDS, World, service_address},
 };
 
@@ -85,10 +85,7 @@ async fn helm(kube: &Kube, verb: &str, chart: &Path, tag: &str) -> Result<()> {
 async fn replaced(world: &World, chart: &Path, tag: &str) -> Result<()> {
     let before = pods(world).await?;
     helm(&world.kube, "upgrade", chart, tag).await?;
-    for (namespace, pod) in before {
-        world.kube.kubectl(&format!("wait --for=delete pod/{pod} -n {namespace} --timeout={WAIT_SECONDS}s")).await?;
-    }
-    Ok(())
+    are_gone(world, before).await
 }
 
 /// What a command line prints of a cell of the sleeper.

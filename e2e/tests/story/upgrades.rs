@@ -70,7 +70,12 @@ async fn replaced(world: &World, way: Way) -> Result<()> {
         world.kube.wait(&format!("jsonpath={path}={wanted}"), &format!("deployment/{deployment}"), WAIT_SECONDS).await?;
         world.kube.kubectl(&format!("rollout status deployment/{deployment} --timeout={WAIT_SECONDS}s")).await?;
     }
-    for (namespace, pod) in before {
+    are_gone(world, before).await
+}
+
+/// Waits until none of these pods is there.
+pub async fn are_gone(world: &World, pods: Vec<(&'static str, String)>) -> Result<()> {
+    for (namespace, pod) in pods {
         world.kube.kubectl(&format!("wait --for=delete pod/{pod} -n {namespace} --timeout={WAIT_SECONDS}s")).await?;
     }
     Ok(())
