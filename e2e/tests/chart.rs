@@ -1,7 +1,9 @@
 //! The chart, rendered by the real helm, is taken by a real API server that warns of nothing, in a namespace for restricted pods.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod pages;
+mod chart {
+    pub mod pages;
+}
 
 use std::{
     collections::BTreeSet,

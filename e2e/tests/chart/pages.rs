@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use dormouse_testkit::{apiserver::ApiServer, tools};
 
-use super::{fed, rendered, root};
+use crate::{fed, rendered, root};
 
 /// Kinds whose spec a page may show alone.
 const KINDS: [&str; 4] = ["KernelSession", "ToolBroker", "KernelPool", "KernelQuota"];
