@@ -18,6 +18,7 @@ mod lifetimes;
 mod mcp;
 mod models;
 mod modules;
+mod notebooks;
 mod others;
 mod outside;
 mod pdf;

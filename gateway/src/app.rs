@@ -7,6 +7,7 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
 };
 use dormouse_protocol::{ApiError, ErrorCode};
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -22,6 +23,9 @@ use crate::{
     router::Router,
     sockets::Sockets,
 };
+
+/// Kernels that were shut down while a notebook's cell ran, and are told of when it has ended.
+const SHUT_KERNELS_MAX: usize = 256;
 
 /// What every handler has. It is copied for every layer that a request goes through, so it is one pointer.
 #[derive(Clone)]
@@ -39,6 +43,8 @@ pub(crate) struct Shared {
     /// Where API keys are kept, if anywhere.
     pub(crate) keys: Option<Arc<dyn KeyStore>>,
     pub(crate) sockets: Sockets,
+    /// Tells the queues of notebooks which kernels are shut down.
+    pub(crate) shut_kernels: broadcast::Sender<Key>,
     /// Room for what is large and read whole.
     pub(crate) rooms: Rooms,
     /// Web pages that may call.
@@ -58,6 +64,11 @@ impl Deref for App {
 }
 
 impl App {
+    /// A way to tell which kernels are shut down.
+    pub(crate) fn shut_kernels() -> broadcast::Sender<Key> {
+        broadcast::Sender::new(SHUT_KERNELS_MAX)
+    }
+
     pub(crate) fn new(shared: Shared) -> Self {
         Self(Arc::new(shared))
     }

@@ -257,6 +257,7 @@ impl Gateway {
             resource: self.resource.clone(),
             links: self.links.clone(),
             sockets: self.sockets.clone(),
+            shut_kernels: app::App::shut_kernels(),
             rooms: rooms::Rooms::within(&self.memory),
         });
         routes::routes(app, self.memory.clone(), self.beside.clone())

@@ -182,6 +182,12 @@ impl Waiting {
         Some(self.push(EventBody::State { state }))
     }
 
+    /// The number of the last event, stored or not.
+    pub(crate) fn last(&self) -> u64 {
+        let queue = self.lock();
+        queue.after + queue.bodies.len() as u64
+    }
+
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.lock().bodies.len()

@@ -5,7 +5,8 @@ use dormouse_crds::session::{Durability, KernelSessionSpec, Source};
 use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::event::{Event, EventBody};
-use dormouse_protocol::kernel::{Assignment, CheckpointCall, EventsCall};
+use dormouse_protocol::history::JournalBody;
+use dormouse_protocol::kernel::{Assignment, CheckpointCall, EventsCall, JournalCall, StoredCall};
 use dormouse_protocol::session::State;
 use futures::{Stream, StreamExt as _};
 
@@ -143,6 +144,33 @@ async fn a_cell_that_is_lost_leaves_no_events_but_its_end() {
     let ends: Vec<u64> =
         all.iter().filter_map(|event| if let EventBody::Final { result } = &event.body { Some(result.cell) } else { None }).collect();
     assert_eq!(ends, [1, 2, 3], "{:?}", shorts(&all));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_journal_tells_behind_which_event_those_of_a_cell_are() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    value(&pod, &session, "console.log('one'); await callTool('echo', {}); 1").await;
+    assert!(!eval(&pod, &session, "const = 2").await.ok);
+    // One whose turn ends with its instance.
+    let mut request = call(&session, "'x'.repeat(5e7).split('').sort().reverse().sort()", "k");
+    request.eval.timeout_ms = Some(50);
+    assert!(!pod.eval(request).await.unwrap().ok);
+    value(&pod, &session, "3").await;
+    let stored =
+        StoredCall { namespace: session.namespace.clone(), name: session.name.clone(), uid: session.uid.clone(), anchor: session.anchor };
+    let page = pod.stored_journal(&JournalCall { session: stored, after: 0, limit: 1000 }).await.unwrap();
+    let begins: Vec<u64> = page
+        .entries
+        .iter()
+        .filter_map(|it| if let JournalBody::Cell { events_after, .. } = it.body { events_after } else { None })
+        .collect();
+    let ends: Vec<u64> =
+        replay(&pod, &session, None).await.iter().filter(|it| matches!(it.body, EventBody::Final { .. })).map(|it| it.seq).collect();
+    assert_eq!((begins.len(), ends.len(), begins[0]), (4, 4, 0), "{begins:?} {ends:?}");
+    assert!((0..4).all(|cell| begins[cell] < ends[cell]), "{begins:?} {ends:?}");
+    assert!((1..4).all(|cell| ends[cell - 1] <= begins[cell]), "{begins:?} {ends:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

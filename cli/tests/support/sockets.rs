@@ -11,6 +11,8 @@ use super::Dev;
 /// How long a message may take.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+const SESSIONS: &str = "/v1/namespaces/default/sessions";
+
 pub type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
 
 pub async fn connect(dev: &Dev, path: &str) -> Socket {
@@ -46,6 +48,17 @@ pub async fn until(socket: &mut Socket, ends: impl Fn(&Value) -> bool) -> Vec<Va
 pub async fn ask(socket: &mut Socket, message: Value, ends: impl Fn(&Value) -> bool) -> Value {
     send(socket, message).await;
     until(socket, ends).await.pop().unwrap()
+}
+
+/// Makes the session `s`.
+pub async fn create(dev: &Dev, spec: Value) {
+    let made = super::http().post(format!("{}{SESSIONS}", dev.server)).json(&json!({ "name": "s", "spec": spec })).send().await.unwrap();
+    assert_eq!(made.status(), 201);
+}
+
+/// Whether a message is of this kind.
+pub fn is(kind: &'static str) -> impl Fn(&Value) -> bool {
+    move |message| message["msg_type"] == kind
 }
 
 /// A message of a notebook.

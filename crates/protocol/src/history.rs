@@ -156,6 +156,9 @@ pub enum JournalBody {
         /// The key under which it was sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<String>,
+        /// Number of the last of the session's events before it: its own are behind that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        events_after: Option<u64>,
     },
     /// A cell ended.
     #[serde(rename_all = "camelCase")]

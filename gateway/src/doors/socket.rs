@@ -131,9 +131,8 @@ impl Connection {
         None
     }
 
-    /// Waits until all is written that was sent, and the client's close is answered. Whoever else may send than `cells` must have ended. When the
-    /// gateway stops, the cells that run or wait have the time that requests have; otherwise nobody hears of them any more, and what has begun goes on
-    /// in its session.
+    /// Ends the cells of a client, and closes. Whoever else may send than `cells` must have ended. When the gateway stops, the cells that run or wait
+    /// have the time that requests have; otherwise nobody hears of them any more, and what has begun goes on in its session.
     pub(super) async fn end(self, mut cells: JoinHandle<()>) {
         let mut have_ended = false;
         if self.leaves {
@@ -149,6 +148,28 @@ impl Connection {
             cells.abort();
             let _ = cells.await;
         }
+        self.close().await;
+    }
+
+    /// Waits for the cells of a client, who may have left: then nothing is sent any more, and the cells go on. When the gateway stops, they have the time
+    /// that requests have.
+    pub(super) async fn outlive(&mut self, mut cells: JoinHandle<()>) {
+        if !self.leaves {
+            // Ends the writing, though the cells could send.
+            let _ = self.out.send(Message::Close(None).into()).await;
+            tokio::select! {
+                _ = &mut cells => return,
+                () = self.shutdown.cancelled() => {}
+            }
+        }
+        if tokio::time::timeout(DRAIN_TIMEOUT, &mut cells).await.is_err() {
+            cells.abort();
+            let _ = cells.await;
+        }
+    }
+
+    /// Waits until all is written that was sent, and the client's close is answered. Nobody else may send any more.
+    pub(super) async fn close(self) {
         if self.leaves {
             let _ = self.out.send(Message::Close(Some(close(GOING_AWAY, "the gateway stops: connect again"))).into()).await;
         }

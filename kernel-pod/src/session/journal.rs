@@ -26,8 +26,8 @@ impl Live {
     }
 }
 
-/// A cell that begins.
-pub(super) fn began(cell: &RunningCell) -> JournalBody {
+/// A cell that begins, behind the event of this number.
+pub(super) fn began(cell: &RunningCell, events_after: u64) -> JournalBody {
     let source = &cell.request.code;
     JournalBody::Cell {
         cell: cell.cell,
@@ -37,6 +37,7 @@ pub(super) fn began(cell: &RunningCell) -> JournalBody {
         language: cell.request.language,
         filename: cell.request.filename.clone(),
         idempotency_key: cell.request.idempotency_key.clone(),
+        events_after: Some(events_after),
     }
 }
 

@@ -66,7 +66,7 @@ impl Actor {
         live.state.declare(self.scripts.declared(&filename));
         let mut running = RunningCell::new(request, cell, filename, live.clock.now_ms());
         running.cpu_ms = compile_ms;
-        live.note(journal::began(&running));
+        live.note(journal::began(&running, live.events.last()));
         live.state.running = Some(running);
         live.spend_cpu(Duration::from_secs_f64(compile_ms.max(0.0) / 1000.0));
         match compiled {

@@ -201,7 +201,7 @@ impl Actor {
         }
         live.state.cells = live.state.cells.max(cells);
         if live.state.running.take().is_none() {
-            live.note(journal::began(&running));
+            live.note(journal::began(&running, live.events.last()));
         }
         live.state.running = Some(running);
         // What was applied may have brought the cell with it, and a retry may wait for it already.

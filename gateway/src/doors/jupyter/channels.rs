@@ -1,4 +1,4 @@
-//! The channels of a kernel over one WebSocket. Cells run one after the other; the rest is answered at once.
+//! The channels of a kernel over one WebSocket. Cells wait in a queue; the rest is answered at once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,41 +8,34 @@ use axum::{
 };
 use dormouse_cells::{Options, compile};
 use dormouse_protocol::{ApiError, ErrorCode, eval::EvalRequest};
-use dormouse_service::room::{Holding, json_weight};
+use dormouse_service::room::json_weight;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use super::{
-    find, history,
-    messages::{Request, completion, kernel_info, path_at},
+    cell::{Kernel, failed, no_input, send, state},
+    end_queues, find, history,
+    keys::key_of,
+    messages::{COMPLETION_NAME, Request, completion, kernel_info, path_at},
+    queue::Queue,
     resumed::Resumed,
 };
 use crate::{
-    audit::{self, Done},
-    directory::Key,
+    audit,
+    auth::Verb,
     doors::{
         desk::Desk,
-        lines::Events,
-        socket::{self, Connection, Out, Outgoing, Serving},
+        socket::{self, Connection, Out, Serving},
     },
     problem::Problem,
 };
 
-/// Cells of one notebook that may wait.
-const CELLS_QUEUED_MAX: usize = 256;
 /// Messages that wait for a slow client.
 const MESSAGES_QUEUED_MAX: usize = 64;
 /// How long a completion may take, behind a cell that runs for one.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
-/// The name under which the kernel's own small cells run.
-pub(super) const COMPLETION_NAME: &str = "completion";
 /// The longest source of which it is said whether it is a whole cell, in bytes: it is parsed here.
 const WHOLE_BYTES_MAX: usize = 16 << 10;
-/// Before a message's id in the idempotency key of its cell.
-pub(super) const KEY_PREFIX: &str = "jupyter-";
-/// Longest idempotency key that a message's id makes, in bytes.
-const KEY_BYTES_MAX: usize = 128;
 
 /// Query of `/api/kernels/{id}/channels`.
 #[derive(Debug, Default, Deserialize)]
@@ -64,7 +57,7 @@ pub(crate) async fn connect(
     desk.get(&key).await?;
     let upgrade = socket::upgrade(&desk, request).await?;
     let room = desk.app.sockets.enter()?;
-    let kernel = Arc::new(Kernel { desk, key, resumed: Resumed::default() });
+    let kernel = Arc::new(Kernel { desk, key });
     let serve = move |socket| async move {
         let _room = room;
         serve(socket, kernel, client).await;
@@ -72,37 +65,25 @@ pub(crate) async fn connect(
     Ok(upgrade.on_upgrade(serve).into_response())
 }
 
-pub(super) struct Kernel {
-    pub(super) desk: Desk,
-    pub(super) key: Key,
-    pub(super) resumed: Resumed,
-}
-
 async fn serve(socket: WebSocket, kernel: Arc<Kernel>, client: Client) {
     let (mut connection, out) = Connection::open(socket, &kernel.desk, Serving { queued_max: MESSAGES_QUEUED_MAX, keys: None });
-    let (cells, mut queue) = mpsc::channel::<(Box<Request>, Holding)>(CELLS_QUEUED_MAX);
+    let (cells, queue) = Queue::new();
+    let (queue, resumed) = (Arc::new(queue), Arc::new(Resumed::default()));
     let rooms = kernel.desk.app.rooms.clone();
     // Before anything is answered: what ends from here on is told.
-    let open = Box::pin(kernel.open_cell()).await;
+    let missed = Box::pin(kernel.missed(&client.session_id)).await;
     let resuming = tokio::spawn({
-        let (kernel, out) = (Arc::clone(&kernel), out.clone());
+        let (kernel, resumed, out) = (Arc::clone(&kernel), Arc::clone(&resumed), out.clone());
         async move {
-            if let Some(open) = open {
-                Box::pin(kernel.resume(open, &client.session_id, &out)).await;
+            if let Some(missed) = missed {
+                Box::pin(kernel.resume(missed, &client.session_id, &resumed, &out)).await;
             }
-            kernel.resumed.end();
+            resumed.end();
         }
     });
     let running = tokio::spawn({
-        let (kernel, out) = (Arc::clone(&kernel), out.clone());
-        async move {
-            let mut count = 0;
-            while let Some((request, _room)) = queue.recv().await {
-                if Box::pin(kernel.execute(&request, &mut count, &out)).await.is_none() {
-                    return;
-                }
-            }
-        }
+        let (kernel, queue, out) = (Arc::clone(&kernel), Arc::clone(&queue), out.clone());
+        async move { queue.run(&kernel, &out).await }
     });
     while let Some(text) = connection.next().await {
         let room = rooms.body_of(&kernel.desk.caller.user);
@@ -111,11 +92,13 @@ async fn serve(socket: WebSocket, kernel: Arc<Kernel>, client: Client) {
         let Ok(request) = read else { continue };
         let sent = match has_room {
             Err(error) => send(&out, request.reply(failed(&error))).await,
-            Ok(()) if request.header.msg_type == "execute_request" => match kernel.resumed.leaves(&request.header.msg_id) {
-                true => cells.send((Box::new(request), room)).await.ok(),
-                // Its answer is on its way.
-                false => Some(()),
-            },
+            Ok(()) if request.header.msg_type == "execute_request" => {
+                match resumed.leaves(key_of(&request.header.session, &request.header.msg_id)) {
+                    true => cells.send((Box::new(request), room)).await.ok(),
+                    // Its answer is on its way.
+                    false => Some(()),
+                }
+            }
             Ok(()) => Box::pin(kernel.answer(&request, &out)).await,
         };
         if sent.is_none() {
@@ -124,21 +107,11 @@ async fn serve(socket: WebSocket, kernel: Arc<Kernel>, client: Client) {
     }
     resuming.abort();
     let _ = resuming.await;
-    drop((out, cells));
-    connection.end(running).await;
-}
-
-pub(super) async fn send(out: &Out, message: Value) -> Option<()> {
-    out.send(Outgoing::text(&message, None)).await.ok()
-}
-
-/// The same of what is made from something that has room.
-async fn send_large(out: &Out, message: Value, room: &Holding) -> Option<()> {
-    out.send(Outgoing::text(&message, Some(room))).await.ok()
-}
-
-pub(super) async fn state(out: &Out, request: &Request, state: &str) -> Option<()> {
-    send(out, request.publish("status", json!({ "execution_state": state }))).await
+    drop(cells);
+    connection.outlive(running).await;
+    queue.abort(&out).await;
+    drop(out);
+    connection.close().await;
 }
 
 impl Kernel {
@@ -159,6 +132,7 @@ impl Kernel {
             }
             "shutdown_request" => {
                 let restart = request.flag("restart");
+                end_queues(&self.desk, &self.key, Verb::Update).await;
                 let done_with = match restart {
                     true => self.desk.reset(&self.key, &self.desk.operation()).await,
                     false => self.desk.hibernate(&self.key).await,
@@ -171,116 +145,6 @@ impl Kernel {
         };
         send(out, request.reply(content)).await?;
         state(out, request, "idle").await
-    }
-
-    /// Runs a cell. `None`: the client has left.
-    async fn execute(&self, request: &Request, count: &mut u64, out: &Out) -> Option<()> {
-        state(out, request, "busy").await?;
-        *count += 1;
-        let code = request.text("code");
-        if !request.flag("silent") {
-            send(out, request.publish("execute_input", json!({ "code": code, "execution_count": count }))).await?;
-        }
-        // A notebook that connects again and sends the same message gets the same answer, and nothing runs twice.
-        let key = format!("{KEY_PREFIX}{}", request.header.msg_id);
-        let key = Some(key).filter(|key| key.len() <= KEY_BYTES_MAX);
-        let eval = EvalRequest { code: code.to_owned(), idempotency_key: key, ..EvalRequest::default() };
-        let run = async {
-            match self.desk.eval_events(&self.key, eval).await {
-                Ok(frames) => self.stream(request, Events::new(&self.desk, frames), out).await,
-                Err(error) => Some(Err(error)),
-            }
-        };
-        let end = self.desk.logged(("eval", &self.key, ""), run, |end| end.as_ref().map(of_cell)).await?;
-        self.tell_end(request, end, count, out).await
-    }
-
-    /// Publishes how a cell ended, and replies to its sender. `None`: the client has left.
-    pub(super) async fn tell_end(
-        &self,
-        request: &Request,
-        end: Result<(Value, Holding), ApiError>,
-        count: &mut u64,
-        out: &Out,
-    ) -> Option<()> {
-        let mut reply = match end {
-            Ok((end, room)) => self.ended(request, &end, &room, count, out).await?,
-            Err(error) => {
-                let content = json!({ "ename": error.code.to_string(), "evalue": error.message, "traceback": [error.to_string()] });
-                send(out, request.publish("error", content)).await?;
-                failed(&error)
-            }
-        };
-        reply["execution_count"] = json!(count);
-        send(out, request.reply(reply)).await?;
-        state(out, request, "idle").await
-    }
-
-    /// Publishes what a cell writes; gives its end.
-    async fn stream(&self, request: &Request, mut events: Events, out: &Out) -> Option<Result<(Value, Holding), ApiError>> {
-        while let Some(line) = events.next().await {
-            let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
-            let payload = event.get("payload").cloned().unwrap_or_default();
-            match event.get("type").and_then(Value::as_str).unwrap_or_default() {
-                "final" => return Some(Ok((payload, events.room().clone()))),
-                "error" => return Some(Err(serde_json::from_value(payload_error(&payload)).unwrap_or_else(|_| cut_off()))),
-                kind => self.show(request, kind, &payload, events.room(), out).await?,
-            }
-        }
-        Some(Err(cut_off()))
-    }
-
-    /// Publishes what an event of a cell shows. `None`: the client has left.
-    pub(super) async fn show(&self, request: &Request, kind: &str, payload: &Value, room: &Holding, out: &Out) -> Option<()> {
-        let text = |field: &str| payload.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (msg_type, content) = match kind {
-            "log" => {
-                let name = if matches!(text("level").as_str(), "warn" | "error") { "stderr" } else { "stdout" };
-                ("stream", json!({ "name": name, "text": format!("{}\n", text("text")) }))
-            }
-            "display" => {
-                let data = json!({ text("mimeType"): text("data") });
-                ("display_data", json!({ "data": data, "metadata": {}, "transient": {} }))
-            }
-            // All of it comes once more.
-            "restarted" => ("clear_output", json!({ "wait": false })),
-            _ => return Some(()),
-        };
-        send_large(out, request.publish(msg_type, content), room).await
-    }
-
-    /// Publishes how a cell ended; gives the reply to its sender.
-    async fn ended(&self, request: &Request, end: &Value, room: &Holding, count: &mut u64, out: &Out) -> Option<Value> {
-        *count = end.get("cell").and_then(Value::as_u64).unwrap_or(*count);
-        let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        if let Some(error) = end.get("error").filter(|error| !error.is_null()) {
-            let unasked = asks_for_input(&text(error, "name"), &text(error, "message"));
-            if let Some(refused) = unasked.map(|asked| no_input(&format!("`{asked}`"))) {
-                let mut reply = failed(&refused);
-                let traceback: Vec<String> =
-                    [refused.to_string()].into_iter().chain(text(error, "stack").lines().map(str::to_owned)).collect();
-                reply["traceback"] = json!(traceback);
-                let content = json!({ "ename": reply["ename"], "evalue": reply["evalue"], "traceback": reply["traceback"] });
-                send_large(out, request.publish("error", content), room).await?;
-                return Some(reply);
-            }
-            let headline = format!("{}: {}", text(error, "name"), text(error, "message"));
-            let traceback: Vec<String> = [headline].into_iter().chain(text(error, "stack").lines().map(str::to_owned)).collect();
-            let content = json!({ "ename": text(error, "name"), "evalue": text(error, "message"), "traceback": traceback });
-            send_large(out, request.publish("error", content.clone()), room).await?;
-            let mut reply = content;
-            reply["status"] = json!("error");
-            return Some(reply);
-        }
-        if text(end, "valueType") != "undefined" && !request.flag("silent") {
-            let mut data = json!({ "text/plain": text(end, "preview") });
-            if let Some(value) = end.get("value").filter(|value| value.is_object() || value.is_array()) {
-                data["application/json"] = value.clone();
-            }
-            let content = json!({ "data": data, "metadata": {}, "execution_count": count });
-            send_large(out, request.publish("execute_result", content), room).await?;
-        }
-        Some(json!({ "status": "ok", "payload": [], "user_expressions": {} }))
     }
 
     async fn complete(&self, request: &Request) -> Value {
@@ -315,15 +179,6 @@ impl Kernel {
     }
 }
 
-/// What came of a cell.
-fn of_cell(end: &Result<(Value, Holding), ApiError>) -> Done {
-    let (end, _) = end.as_ref().map_err(|error| error.code)?;
-    match end.pointer("/error/code") {
-        Some(code) => Err(serde_json::from_value(code.clone()).unwrap_or(ErrorCode::Internal)),
-        None => Ok(()),
-    }
-}
-
 /// Whether a console sends the source, or lets its person go on writing.
 async fn is_complete(code: String) -> Value {
     if code.len() > WHOLE_BYTES_MAX {
@@ -338,21 +193,6 @@ async fn is_complete(code: String) -> Value {
     }
 }
 
-/// The function that a cell has called to ask its person something, if it failed for that there is none.
-fn asks_for_input(name: &str, message: &str) -> Option<&'static str> {
-    let is_missing = |asked: &str| name == "ReferenceError" && message.replace('\'', "") == format!("{asked} is not defined");
-    ["prompt", "confirm", "input"].into_iter().find(|asked| is_missing(asked))
-}
-
-/// This kernel never sends an `input_request`, whether or not a notebook allows it: a cell outlives whoever could answer.
-fn no_input(who: &str) -> ApiError {
-    let message = format!(
-        "{who} asks for standard input, which this kernel does not have: a cell goes on when its notebook has gone. Put the value into a \
-         variable or a file, or ask a person with a tool that needs approval"
-    );
-    ApiError::new(ErrorCode::NotSupported, message)
-}
-
 fn cursor(request: &Request) -> usize {
     let given = request.content.get("cursor_pos").and_then(Value::as_u64).and_then(|at| usize::try_from(at).ok());
     given.unwrap_or_else(|| request.text("code").chars().count())
@@ -364,32 +204,4 @@ fn matches(begin: usize, end: usize, found: Value) -> Value {
 
 fn done(result: Result<(), ApiError>) -> Value {
     result.map_or_else(|error| failed(&error), |()| json!({ "status": "ok" }))
-}
-
-fn failed(error: &ApiError) -> Value {
-    json!({ "status": "error", "ename": error.code.to_string(), "evalue": error.message, "traceback": [error.to_string()] })
-}
-
-fn payload_error(payload: &Value) -> Value {
-    json!({ "code": payload.get("code"), "message": payload.get("message"), "retryable": false })
-}
-
-fn cut_off() -> ApiError {
-    ApiError::new(ErrorCode::SessionGone, "the events ended early: run the cell again")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_function_of_input_that_is_missing_is_a_question_to_a_person() {
-        assert_eq!(asks_for_input("ReferenceError", "prompt is not defined"), Some("prompt"));
-        assert_eq!(asks_for_input("ReferenceError", "'input' is not defined"), Some("input"));
-        for (name, message) in
-            [("TypeError", "prompt is not defined"), ("ReferenceError", "prompts is not defined"), ("ReferenceError", "x")]
-        {
-            assert_eq!(asks_for_input(name, message), None, "{name}: {message}");
-        }
-    }
 }

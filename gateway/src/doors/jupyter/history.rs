@@ -9,7 +9,7 @@ use dormouse_protocol::{
 use dormouse_service::wildcard;
 use serde_json::{Value, json};
 
-use super::channels::COMPLETION_NAME;
+use super::messages::COMPLETION_NAME;
 use crate::{directory::Key, doors::desk::Desk};
 
 /// Most cells of an answer.
@@ -115,6 +115,7 @@ mod tests {
             language: Default::default(),
             filename: filename.map(str::to_owned),
             idempotency_key: None,
+            events_after: None,
         };
         JournalEntry { seq: number, time: String::new(), epoch: 1, body }
     }

@@ -3,6 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+/// The name under which the kernel's own small cells run.
+pub(super) const COMPLETION_NAME: &str = "completion";
+
 /// A message of a client.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Request {
@@ -20,7 +23,7 @@ pub(super) struct Header {
     pub(super) msg_id: String,
     pub(super) msg_type: String,
     #[serde(default)]
-    session: String,
+    pub(super) session: String,
     #[serde(flatten)]
     rest: serde_json::Map<String, Value>,
 }
@@ -72,6 +75,12 @@ impl Request {
     /// A flag of the content.
     pub(super) fn flag(&self, field: &str) -> bool {
         self.content.get(field).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// Whether the cells that wait behind this one are not to run where it fails. A client that says nothing of it means that.
+    pub(super) fn stops_on_error(&self) -> bool {
+        let said = self.content.get("stop_on_error").and_then(Value::as_bool);
+        said.unwrap_or(true) && !self.flag("silent")
     }
 
     /// What everybody sees.
@@ -153,6 +162,19 @@ mod tests {
         let reply = head.reply(json!({}));
         assert_eq!((&reply["msg_type"], &reply["parent_header"]["msg_id"]), (&json!("execute_reply"), &json!("1")));
         assert!(Request::head_of("{}").is_err());
+    }
+
+    #[test]
+    fn a_cell_that_fails_stops_those_behind_it_unless_it_is_silent_or_says_otherwise() {
+        let request = |content: Value| Request { content, ..Request::of_message("1", "s") };
+        for (content, stops) in [
+            (json!({ "code": "1" }), true),
+            (json!({ "silent": false, "stop_on_error": true }), true),
+            (json!({ "stop_on_error": false }), false),
+            (json!({ "silent": true, "stop_on_error": true }), false),
+        ] {
+            assert_eq!(request(content.clone()).stops_on_error(), stops, "{content}");
+        }
     }
 
     #[test]

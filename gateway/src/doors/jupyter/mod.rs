@@ -1,7 +1,7 @@
 //! Sessions as Jupyter kernels: the REST paths and the channels of a kernel gateway, so that notebooks attach with `--gateway-url`.
 //!
-//! A kernel is a session, and its id the session's uid: Jupyter's own servers take only ids of that form. Closing a notebook costs nothing, since an
-//! idle session sleeps by itself; interrupting a cell keeps its heap.
+//! A kernel is a session, and its id the session's uid: Jupyter's own servers take only ids of that form. Closing a notebook costs nothing: the cells
+//! that it has sent go on, and an idle session sleeps by itself. Interrupting a cell keeps its heap.
 
 use std::sync::Arc;
 
@@ -21,16 +21,20 @@ use serde_json::{Value, json};
 
 use super::desk::Desk;
 use crate::{
-    auth::Caller,
+    auth::{Caller, Part, Verb},
     body::Whole,
     directory::{Key, Record},
     problem::Problem,
     service::{Existing, PAGE_MAX},
 };
 
+mod cell;
 pub(crate) mod channels;
 mod history;
+mod keys;
 mod messages;
+mod past;
+mod queue;
 mod resumed;
 
 /// The only kernel there is.
@@ -59,6 +63,15 @@ pub(super) fn find(desk: &Desk, id: &str) -> Result<Key, ApiError> {
     let records = desk.app.router.directory().list(Some(&desk.namespace));
     let of_id = |record: &&Arc<Record>| record.uid == id;
     records.iter().find(of_id).map_or_else(|| desk.key(id), |record| Ok(record.key.clone()))
+}
+
+/// Ends the queues that this gateway has for a kernel which is shut down or restarted: the cells in them would wake it, or run in what is new. Who may
+/// not do that ends none.
+async fn end_queues(desk: &Desk, key: &Key, verb: Verb) {
+    if desk.may(verb, key, Part::Session).await.is_ok() {
+        // There may be none.
+        let _ = desk.app.shut_kernels.send(key.clone());
+    }
 }
 
 fn id_of(desk: &Desk, session: &Session) -> String {
@@ -136,6 +149,7 @@ pub(crate) async fn get(desk: Desk, Path(id): Path<String>) -> Result<Json<Value
 /// `DELETE /api/kernels/{id}`: puts the session to sleep, or deletes it.
 pub(crate) async fn stop(desk: Desk, Path(id): Path<String>, Query(stop): Query<Stop>) -> Result<StatusCode, Problem> {
     let key = find(&desk, &id)?;
+    end_queues(&desk, &key, if stop.delete { Verb::Delete } else { Verb::Update }).await;
     if stop.delete {
         desk.delete(&key).await?;
     } else {
@@ -152,6 +166,8 @@ pub(crate) async fn interrupt(desk: Desk, Path(id): Path<String>) -> Result<Stat
 
 /// `POST /api/kernels/{id}/restart`: empties the session.
 pub(crate) async fn restart(desk: Desk, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
-    let session = desk.reset(&find(&desk, &id)?, &desk.operation()).await?;
+    let key = find(&desk, &id)?;
+    end_queues(&desk, &key, Verb::Update).await;
+    let session = desk.reset(&key, &desk.operation()).await?;
     Ok(Json(kernel(&desk, &session)))
 }

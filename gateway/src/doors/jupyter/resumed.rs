@@ -1,180 +1,286 @@
-//! The cell that runs while its notebook connects again: what it has shown comes once more, then what it shows, its reply, and `idle`.
+//! What a notebook is told that connects again: of its cells that ended meanwhile, then of the one under way, and of those that it has sent and that come
+//! behind it.
 //!
-//! It is read from the session's events, so any gateway can do it, and nothing runs for it.
+//! Which cells are its own says the journal, and what they showed the session's events: so any gateway can tell it, and nothing runs for it.
 
 use std::{
     collections::HashSet,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use dormouse_protocol::{
-    ApiError,
-    history::{JournalBody, JournalEntry},
-    session::State,
-};
+use dormouse_protocol::{ApiError, ErrorCode, session::State};
 use serde_json::{Value, json};
 
 use super::{
-    channels::{KEY_PREFIX, Kernel, send, state},
+    cell::{Kernel, send, state},
+    keys::{client_of, sender_of},
     messages::Request,
+    past::{Cells, Past, unknown_end},
 };
-use crate::doors::{lines::Events, socket::Out};
+use crate::{
+    doors::{lines::Events, socket::Out},
+    stream::Frames,
+};
 
-/// Entries at the journal's end among which the beginning of an open cell is looked for.
+/// Entries at the journal's end among which a client's cells are looked for.
 const WINDOW: usize = 500;
 
-/// A cell that has begun and not ended.
-pub(super) struct Open {
-    /// The message that it was sent with. `None`: nothing of the cell is stored yet.
-    message: Option<String>,
-    /// The last entry of the journal when it was looked at.
-    journal: u64,
-    /// Behind which event the cell's are. `None`: behind none that is kept.
-    before: Option<u64>,
+/// What a client may have missed.
+pub(super) struct Missed {
+    /// From the first on that it is told of.
+    cells: Cells,
+    /// The first cell from this entry of the journal on is open, and told to any notebook.
+    open: Option<u64>,
+    /// Behind which event theirs are. `None`: behind none that is known.
+    after: Option<u64>,
 }
 
-/// Which cell a client is told of by its message, that did not send it over this connection.
+/// Which cell a client is told of, that did not send it over this connection. Cells are named by their keys.
 #[derive(Default)]
-pub(super) struct Resumed(Mutex<Messages>);
+pub(super) struct Resumed(Mutex<Keys>);
 
 #[derive(Default)]
-struct Messages {
-    resumed: Option<String>,
+struct Keys {
+    told: Option<String>,
     /// What this connection has sent since it began.
     sent: HashSet<String>,
     is_over: bool,
 }
 
 impl Resumed {
-    fn lock(&self) -> MutexGuard<'_, Messages> {
+    fn lock(&self) -> MutexGuard<'_, Keys> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the connection itself is to run the cell that it is sent with this message.
-    pub(super) fn leaves(&self, message: &str) -> bool {
-        let mut messages = self.lock();
-        let leaves = messages.resumed.as_deref() != Some(message);
-        if leaves && !messages.is_over {
-            messages.sent.insert(message.to_owned());
+    /// Whether the connection itself is to run the cell that it is sent.
+    pub(super) fn leaves(&self, key: Option<String>) -> bool {
+        let Some(key) = key else { return true };
+        let mut keys = self.lock();
+        let leaves = keys.told.as_ref() != Some(&key);
+        if leaves && !keys.is_over {
+            keys.sent.insert(key);
         }
         leaves
     }
 
     /// Takes a cell, unless the connection itself runs it.
-    fn takes(&self, message: &str) -> bool {
-        let mut messages = self.lock();
-        let takes = !messages.sent.contains(message);
-        messages.resumed = takes.then(|| message.to_owned());
+    fn takes(&self, key: &str) -> bool {
+        let mut keys = self.lock();
+        let takes = !keys.sent.contains(key);
+        keys.told = takes.then(|| key.to_owned());
         takes
+    }
+
+    /// The cell that was taken was told to its end.
+    fn has_told(&self) {
+        self.lock().told = None;
     }
 
     /// No cell is told of any more.
     pub(super) fn end(&self) {
-        *self.lock() = Messages { is_over: true, ..Messages::default() };
+        *self.lock() = Keys { is_over: true, ..Keys::default() };
     }
 }
 
 impl Kernel {
-    /// The notebook's cell under way, if there is one.
-    pub(super) async fn open_cell(&self) -> Option<Open> {
-        self.look_for_open().await.unwrap_or_else(|error| {
-            tracing::debug!(session = %self.key, %error, "it cannot be told whether a notebook has a cell under way");
+    /// What the client of this session of Jupyter's may have missed, if it may have missed anything.
+    pub(super) async fn missed(&self, session: &str) -> Option<Missed> {
+        self.look_for_missed(session).await.unwrap_or_else(|error| {
+            tracing::debug!(session = %self.key, %error, "it cannot be told what a notebook has missed");
             None
         })
     }
 
-    /// Shows a client that has just connected the cell under way, and its end.
-    pub(super) async fn resume(&self, open: Open, session: &str, out: &Out) {
+    /// Tells a client that has just connected what it has missed, and what its cells go on to do.
+    pub(super) async fn resume(&self, missed: Missed, session: &str, resumed: &Resumed, out: &Out) {
+        let Missed { cells, open, after } = missed;
+        let client = client(session);
+        let telling = Telling { kernel: self, session, client, resumed, out, cells, open, begun: None };
         // A client that has left needs nothing more.
-        if let Err(error) = self.follow(open, session, out).await {
-            tracing::debug!(session = %self.key, %error, "a notebook is not told of its cell under way");
+        if let Err(error) = telling.follow(after).await {
+            tracing::debug!(session = %self.key, %error, "a notebook is not told what it has missed");
         }
     }
 
-    async fn look_for_open(&self) -> Result<Option<Open>, ApiError> {
+    async fn look_for_missed(&self, session: &str) -> Result<Option<Missed>, ApiError> {
         let now = self.desk.get(&self.key).await?.state;
-        if matches!(now, State::Idle | State::Failed | State::Archived) {
+        let client = client(session);
+        let rests = matches!(now, State::Idle | State::Failed);
+        if now == State::Archived || rests && client.is_none() {
             return Ok(None);
         }
-        let journal = self.desk.journal(&self.key, u64::MAX, Some(1)).await?.last;
-        let entries = self.desk.journal(&self.key, journal.saturating_sub(WINDOW as u64), Some(WINDOW)).await?.entries;
-        let key = open_key(&entries);
-        let message = key.and_then(message_of).map(str::to_owned);
-        // Another door's cell is none of a notebook's; and in a session that sleeps only a cell is open that waits, which is stored.
-        if message.is_none() && (key.is_some() || now == State::Hibernated) {
-            return Ok(None);
-        }
-        let before = self.before(message.as_deref()).await?;
-        Ok(Some(Open { message, journal, before }))
+        let last = self.desk.journal_to_look(&self.key, u64::MAX, Some(1)).await?.last;
+        let window = self.desk.journal_to_look(&self.key, last.saturating_sub(WINDOW as u64), Some(WINDOW)).await?;
+        let mut cells = Cells { last_entry: last, ..Cells::default() };
+        cells.add(&window.entries);
+        Ok(missed(cells, now, client.as_deref()))
     }
+}
 
-    /// Behind which event those of the open cell are.
-    async fn before(&self, message: Option<&str>) -> Result<Option<u64>, ApiError> {
-        let mut events = Events::looking(&self.desk, self.desk.events_to_look(&self.key, None, false).await?);
-        let mut before = None;
-        while let Some(line) = events.next().await {
-            let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
-            if field(&event, "type") != "final" {
-                continue;
-            }
-            let ended = event.get("payload").and_then(|payload| message_of(field(payload, "idempotencyKey")));
-            if ended.is_some() && ended == message {
-                break;
-            }
-            before = event.get("seq").and_then(Value::as_u64);
-        }
-        Ok(before)
+/// What of these cells the client is told, in a session that is in this state.
+fn missed(mut cells: Cells, now: State, client: Option<&str>) -> Option<Missed> {
+    let open = match cells.cells.back() {
+        _ if matches!(now, State::Idle | State::Failed) => None,
+        Some(last) if last.end.is_none() => Some(last.entry),
+        // In a session that sleeps only a cell is open that waits, and so is stored.
+        _ => (now != State::Hibernated).then_some(cells.last_entry + 1),
+    };
+    let is_told = |past: &Past| past.is_of(client) || open == Some(past.entry) && past.is_of_a_notebook();
+    if let Some(first) = cells.cells.iter().position(is_told) {
+        cells.cells.drain(..first);
+        let after = cells.cells.front().and_then(|past| past.events_after);
+        return Some(Missed { cells, open, after });
     }
+    // Of another door's cell, which is open, a notebook is told nothing.
+    open.filter(|open| *open > cells.last_entry)?;
+    let after = cells.cells.back().and_then(|past| past.events_after);
+    cells.cells.clear();
+    Some(Missed { cells, open, after })
+}
 
-    async fn follow(&self, open: Open, session: &str, out: &Out) -> Result<Option<()>, ApiError> {
-        let mut events = Events::new(&self.desk, self.desk.events(&self.key, open.before, true).await?);
-        let mut request: Option<Request> = None;
+/// What stands for the client of this session of Jupyter's in the keys of its cells. Who names none has no cells that could be known again.
+fn client(session: &str) -> Option<String> {
+    (!session.is_empty()).then(|| client_of(session))
+}
+
+/// A client that is told of cells, one after the other.
+struct Telling<'a> {
+    kernel: &'a Kernel,
+    session: &'a str,
+    client: Option<String>,
+    resumed: &'a Resumed,
+    out: &'a Out,
+    /// Those whose end was not seen.
+    cells: Cells,
+    open: Option<u64>,
+    /// The message of the first of them, where its beginning was seen. `None` within: the client is not told of that cell.
+    begun: Option<Option<Request>>,
+}
+
+impl Telling<'_> {
+    /// Tells until the client has left, or the session rests.
+    async fn follow(mut self, after: Option<u64>) -> Result<Option<()>, ApiError> {
+        let mut events = Events::new(&self.kernel.desk, self.events(after).await?);
         while let Some(line) = events.next().await {
             let Ok(mut event) = serde_json::from_slice::<Value>(&line) else { continue };
             let payload = event.get_mut("payload").map(Value::take).unwrap_or_default();
-            let told = match (field(&event, "type"), &request) {
+            let told = match field(&event, "type") {
                 // A cell that was lost before anything of it was stored has no end.
-                ("heartbeat", None) if self.is_at_rest().await? => break,
-                ("state", None) if field(&payload, "state") == "Running" => {
-                    let Some(message) = self.message(&open).await?.filter(|message| self.resumed.takes(message)) else { break };
-                    let resumed = Request::of_message(&message, session);
-                    let begun = self.begin_again(&resumed, out).await;
-                    request = Some(resumed);
-                    begun
+                "heartbeat" if self.is_over().await? => break,
+                "heartbeat" => Some(()),
+                "error" => break,
+                kind => {
+                    // A cell whose code cannot be compiled has its end only.
+                    let is_known_now = kind == "final" || kind == "state" && field(&payload, "state") == "Running";
+                    let seq = event.get("seq").and_then(Value::as_u64).unwrap_or_default();
+                    let is_of_cell = (kind != "state" || is_known_now) && self.comes_to(seq, is_known_now).await?;
+                    if is_of_cell { self.tell(kind, payload, &events).await } else { Some(()) }
                 }
-                ("final", Some(request)) => {
-                    let end = (payload, events.room().clone());
-                    return Ok(self.tell_end(request, Ok(end), &mut 0, out).await);
-                }
-                ("final" | "error", _) => break,
-                (kind, Some(request)) => self.show(request, kind, &payload, events.room(), out).await,
-                _ => Some(()),
             };
-            if told.is_none() {
+            if told.is_none() || self.out.is_closed() {
                 return Ok(None);
             }
         }
         Ok(Some(()))
     }
 
-    /// The message that the cell was sent with whose first event is there: its beginning is stored with that.
-    async fn message(&self, open: &Open) -> Result<Option<String>, ApiError> {
-        if open.message.is_some() {
-            return Ok(open.message.clone());
+    /// The session's events from there on; or all that are kept, where those are not any more.
+    async fn events(&self, after: Option<u64>) -> Result<Frames, ApiError> {
+        let desk = &self.kernel.desk;
+        match desk.events(&self.kernel.key, after, true).await {
+            Err(error) if error.code == ErrorCode::EventsExpired => desk.events(&self.kernel.key, None, true).await,
+            events => events,
         }
-        let entries = self.desk.journal(&self.key, open.journal, Some(WINDOW)).await?.entries;
-        Ok(entries.iter().find_map(begun).and_then(|(_, key)| message_of(key)).map(str::to_owned))
     }
 
-    async fn is_at_rest(&self) -> Result<bool, ApiError> {
-        let now = self.desk.get(&self.key).await?.state;
-        Ok(matches!(now, State::Idle | State::Hibernated | State::Failed | State::Archived))
+    /// Goes on to the cell that the event of this number belongs to; whether there is one. Where the cell must be stored by now it is looked for.
+    async fn comes_to(&mut self, seq: u64, is_known_now: bool) -> Result<bool, ApiError> {
+        let mut at = self.cells.of_event(seq);
+        if at.is_none() && is_known_now {
+            self.read_on().await?;
+            at = self.cells.of_event(seq);
+        }
+        let Some(at) = at else { return Ok(false) };
+        for _ in 0..at {
+            let _ = self.leave().await;
+        }
+        Ok(true)
     }
 
-    /// What was shown of the cell before comes again.
-    async fn begin_again(&self, request: &Request, out: &Out) -> Option<()> {
-        state(out, request, "busy").await?;
-        send(out, request.publish("clear_output", json!({ "wait": false }))).await
+    /// Reads what the journal has more by now.
+    async fn read_on(&mut self) -> Result<(), ApiError> {
+        let page = self.kernel.desk.journal_to_look(&self.kernel.key, self.cells.last_entry, Some(WINDOW)).await?;
+        self.cells.add(&page.entries);
+        Ok(())
+    }
+
+    /// Tells of an event of the first cell. `None`: the client has left.
+    async fn tell(&mut self, kind: &str, payload: Value, events: &Events) -> Option<()> {
+        if self.begun.is_none() {
+            let request = self.request_of_first();
+            if let Some(request) = &request {
+                // What was shown of the cell before comes again.
+                state(self.out, request, "busy").await?;
+                send(self.out, request.publish("clear_output", json!({ "wait": false }))).await?;
+            }
+            self.begun = Some(request);
+        }
+        if kind == "final" {
+            self.cells.cells.pop_front();
+            let Some(request) = self.begun.take().flatten() else { return Some(()) };
+            let end = Ok((payload, events.room().clone()));
+            let told = self.kernel.tell_end(&request, end, &mut 0, self.out).await;
+            self.resumed.has_told();
+            return told;
+        }
+        let Some(Some(request)) = &self.begun else { return Some(()) };
+        self.kernel.show(request, kind, &payload, events.room(), self.out).await
+    }
+
+    /// Leaves the first cell, of whose events no more are kept: the journal still knows how it ended. `None`: the client has left.
+    async fn leave(&mut self) -> Option<()> {
+        let begun = self.begun.take();
+        let request = if let Some(begun) = begun { begun } else { self.request_of_first() };
+        let past = self.cells.cells.pop_front()?;
+        let Some(request) = request else { return Some(()) };
+        state(self.out, &request, "busy").await?;
+        let lost = "what this cell showed is not kept any more: some of it may be missing here\n";
+        send(self.out, request.publish("stream", json!({ "name": "stderr", "text": lost }))).await?;
+        let room = self.kernel.desk.app.rooms.answer_to(&self.kernel.desk.caller.user);
+        let end = match past.end {
+            Some(Ok(())) => Ok((json!({ "cell": past.number, "valueType": "undefined" }), room)),
+            Some(Err(error)) => Err(error),
+            None => Err(unknown_end()),
+        };
+        let mut number = past.number;
+        let told = self.kernel.tell_end(&request, end, &mut number, self.out).await;
+        self.resumed.has_told();
+        told
+    }
+
+    /// The message that ran the first cell, if the client is told of it.
+    fn request_of_first(&mut self) -> Option<Request> {
+        let past = self.cells.cells.front()?;
+        let is_open = self.open.is_some_and(|open| past.entry >= open);
+        if is_open {
+            self.open = None;
+        }
+        let (_, message) = sender_of(&past.key)?;
+        let is_told = (is_open || past.is_of(self.client.as_deref())) && self.resumed.takes(&past.key);
+        is_told.then(|| Request::of_message(message, self.session))
+    }
+
+    /// Whether nothing comes any more. A cell that waits while its session sleeps has an end still.
+    async fn is_over(&mut self) -> Result<bool, ApiError> {
+        let now = self.kernel.desk.get(&self.kernel.key).await?.state;
+        if !matches!(now, State::Idle | State::Hibernated | State::Failed | State::Archived) {
+            return Ok(false);
+        }
+        self.read_on().await?;
+        while self.cells.cells.len() > 1 || self.cells.cells.front().is_some_and(|past| past.end.is_some()) {
+            let _ = self.leave().await;
+        }
+        Ok(self.cells.cells.is_empty())
     }
 }
 
@@ -182,54 +288,61 @@ fn field<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The id of the message that a cell was sent with under this key, if a notebook sent it.
-fn message_of(key: &str) -> Option<&str> {
-    key.strip_prefix(KEY_PREFIX)
-}
-
-/// The cell that this entry begins, and its key.
-fn begun(entry: &JournalEntry) -> Option<(u64, &str)> {
-    match &entry.body {
-        JournalBody::Cell { cell, idempotency_key, .. } => Some((*cell, idempotency_key.as_deref().unwrap_or_default())),
-        _ => None,
-    }
-}
-
-/// The key of the last cell that has begun, if it has not ended.
-fn open_key(entries: &[JournalEntry]) -> Option<&str> {
-    let (cell, key) = entries.iter().rev().find_map(begun)?;
-    let has_ended = |entry: &JournalEntry| matches!(&entry.body, JournalBody::Result { cell: ended, .. } if *ended == cell);
-    (!entries.iter().any(has_ended)).then_some(key)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doors::jupyter::keys::key_of;
 
-    fn entry(seq: u64, body: Value) -> JournalEntry {
-        JournalEntry { seq, time: String::new(), epoch: 1, body: serde_json::from_value(body).unwrap() }
+    /// Cells in order: who sent each, and whether it has ended. Each has ten events and two entries.
+    fn cells(of: &[(&str, bool)]) -> Cells {
+        let past = |(at, (client, has_ended)): (u64, &(&str, bool))| Past {
+            entry: at * 2 + 1,
+            number: at + 1,
+            key: if client.is_empty() { "another door's".to_owned() } else { key_of(client, &format!("m{at}")).unwrap() },
+            events_after: Some(at * 10),
+            end: has_ended.then_some(Ok(())),
+        };
+        Cells { cells: (0..).zip(of).map(past).collect(), last_entry: 100 }
     }
 
-    fn cell(seq: u64, number: u64, key: &str) -> JournalEntry {
-        let body = json!({ "kind": "cell", "cell": number, "source": "", "sourceBytes": 0, "sourceDigest": "", "idempotencyKey": key });
-        entry(seq, body)
+    /// The cells from the first that is told on, the open entry, and the event before.
+    fn told(of: &[(&str, bool)], now: State, session: &str) -> Option<(Vec<u64>, Option<u64>, Option<u64>)> {
+        let missed = missed(cells(of), now, client(session).as_deref())?;
+        Some((missed.cells.cells.iter().map(|past| past.number).collect(), missed.open, missed.after))
     }
 
     #[test]
     fn a_cell_is_told_of_once() {
         let resumed = Resumed::default();
-        assert!(resumed.leaves("a") && !resumed.takes("a"), "this connection has sent it");
-        assert!(resumed.takes("b") && !resumed.leaves("b"), "another one has");
+        let leaves = |key: &str| resumed.leaves(Some(key.to_owned()));
+        assert!(leaves("a") && !resumed.takes("a"), "this connection has sent it");
+        assert!(resumed.takes("b") && !leaves("b"), "another one has");
+        resumed.has_told();
+        assert!(leaves("b"), "its answer was told");
+        assert!(resumed.takes("c"));
         resumed.end();
-        assert!(resumed.leaves("b"), "its answer was told");
+        assert!(leaves("c") && resumed.leaves(None));
     }
 
     #[test]
-    fn the_open_cell_is_the_last_that_has_no_end() {
-        let ended = entry(2, json!({ "kind": "result", "cell": 1, "ok": true, "digest": "" }));
-        let entries = [cell(1, 1, "jupyter-a"), ended, cell(3, 2, "jupyter-b")];
-        assert_eq!(open_key(&entries).and_then(message_of), Some("b"));
-        assert_eq!(open_key(&entries[..2]), None);
-        assert_eq!(message_of("another door's"), None);
+    fn a_client_is_told_of_its_own_cells_and_of_any_notebooks_that_is_open() {
+        let ended = [("yours", true), ("mine", true), ("", true), ("mine", true)];
+        assert_eq!(told(&ended, State::Idle, "mine"), Some((vec![2, 3, 4], None, Some(10))));
+        assert_eq!(told(&ended, State::Hibernated, "mine"), Some((vec![2, 3, 4], None, Some(10))));
+        for new in ["new", ""] {
+            assert_eq!(told(&ended, State::Idle, new), None, "{new}");
+            assert_eq!(told(&ended, State::Hibernated, new), None, "{new}");
+            assert_eq!(
+                told(&ended, State::Running, new),
+                Some((vec![], Some(101), Some(30))),
+                "one may be open of which nothing is stored: {new}"
+            );
+        }
+        let open = [("mine", true), ("", true), ("yours", false)];
+        assert_eq!(told(&open, State::Running, "new"), Some((vec![3], Some(5), Some(20))));
+        assert_eq!(told(&open, State::WaitingForTool, "mine"), Some((vec![1, 2, 3], Some(5), Some(0))));
+        assert_eq!(told(&open, State::Hibernated, "new"), Some((vec![3], Some(5), Some(20))), "it waits");
+        assert_eq!(told(&[("yours", true), ("", false)], State::Running, "new"), None, "another door's");
+        assert_eq!(told(&[], State::Idle, "mine"), None);
     }
 }

@@ -78,8 +78,8 @@ mod tests {
     fn cell(cell: u64) -> JournalBody {
         let source = format!("{cell}");
         let (source_bytes, source_digest) = (source.len() as u64, String::new());
-        let (language, filename, idempotency_key) = (Language::Typescript, None, None);
-        JournalBody::Cell { cell, source, source_bytes, source_digest, language, filename, idempotency_key }
+        let (language, filename, idempotency_key, events_after) = (Language::Typescript, None, None, None);
+        JournalBody::Cell { cell, source, source_bytes, source_digest, language, filename, idempotency_key, events_after }
     }
 
     fn cells(plan: &Plan) -> Vec<u64> {

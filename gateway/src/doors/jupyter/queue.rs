@@ -1,0 +1,114 @@
+//! The cells of a connection: they run one after the other, in the order in which they were sent, and go on where their client has left.
+
+use dormouse_service::room::Holding;
+use serde_json::json;
+use tokio::sync::{
+    Mutex,
+    broadcast::{Receiver, error::TryRecvError},
+    mpsc,
+};
+
+use super::{
+    cell::{Kernel, of_cell, send, state},
+    messages::Request,
+};
+use crate::{directory::Key, doors::socket::Out};
+
+/// Cells of one connection that may wait.
+const CELLS_QUEUED_MAX: usize = 256;
+
+/// A cell that waits, and the room that it takes.
+pub(super) type Cell = (Box<Request>, Holding);
+
+/// Cells that wait for the one under way.
+pub(super) struct Queue(Mutex<Waiting>);
+
+struct Waiting {
+    cells: mpsc::Receiver<Cell>,
+    /// The number of the last cell that ran.
+    count: u64,
+}
+
+impl Queue {
+    /// A queue, and the way into it.
+    pub(super) fn new() -> (mpsc::Sender<Cell>, Self) {
+        let (sender, cells) = mpsc::channel(CELLS_QUEUED_MAX);
+        (sender, Self(Mutex::new(Waiting { cells, count: 0 })))
+    }
+
+    /// Runs what comes, until nothing can come any more, or the credential is over that it came with.
+    pub(super) async fn run(&self, kernel: &Kernel, out: &Out) {
+        let mut review = kernel.desk.review.clone();
+        let mut waiting = self.0.lock().await;
+        while let Some((request, _room)) = waiting.cells.recv().await {
+            let mut shut = kernel.desk.app.shut_kernels.subscribe();
+            if review.look().await.is_err() {
+                return;
+            }
+            waiting.count += 1;
+            let end = Box::pin(kernel.execute(&request, waiting.count, out)).await;
+            let stops = (of_cell(&end).is_err() && request.stops_on_error()) || was_shut(&mut shut, &kernel.key);
+            // Before the client hears of the end: what it sends then runs.
+            let stopped = if stops { waiting.take() } else { Vec::new() };
+            let _ = kernel.tell_end(&request, end, &mut waiting.count, out).await;
+            for (request, _room) in stopped {
+                let _ = abort(&request, waiting.count, out).await;
+            }
+        }
+    }
+
+    /// Tells that the cells which wait will not run. Nobody runs any of them any more.
+    pub(super) async fn abort(&self, out: &Out) {
+        let mut waiting = self.0.lock().await;
+        for (request, _room) in waiting.take() {
+            let _ = abort(&request, waiting.count, out).await;
+        }
+    }
+}
+
+impl Waiting {
+    /// All that waits now.
+    fn take(&mut self) -> Vec<Cell> {
+        std::iter::from_fn(|| self.cells.try_recv().ok()).collect()
+    }
+}
+
+/// Answers for a cell that does not run.
+async fn abort(request: &Request, count: u64, out: &Out) -> Option<()> {
+    state(out, request, "busy").await?;
+    send(out, request.reply(json!({ "status": "aborted", "execution_count": count }))).await?;
+    state(out, request, "idle").await
+}
+
+/// Whether somebody has shut this kernel down.
+fn was_shut(shut: &mut Receiver<Key>, key: &Key) -> bool {
+    loop {
+        match shut.try_recv() {
+            Ok(other) if other != *key => {}
+            // Of many others so many were shut down that it cannot be told any more: then as if this one was not.
+            Err(TryRecvError::Lagged(_)) => {}
+            found => return found.is_ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::broadcast;
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_shut_down_with_its_queues_and_no_other_kernel_is() {
+        let [mine, other] = ["mine", "other"].map(|name| Key::new("default", name));
+        let shut = broadcast::Sender::new(2);
+        let mut heard = shut.subscribe();
+        assert!(!was_shut(&mut heard, &mine));
+        shut.send(other.clone()).unwrap();
+        assert!(!was_shut(&mut heard, &mine));
+        for key in [&other, &other, &other, &mine] {
+            shut.send(key.clone()).unwrap();
+        }
+        assert!(was_shut(&mut heard, &mine), "also behind some that were not heard of");
+    }
+}
