@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::support::{Answer, Client, Trust, directory, serve_routes};
+use crate::support::{Answer, Client, FakePod, Trust, directory, serve_routes};
 use dormouse_gateway::{
     Gateway,
     auth::{keys::file::KeyFile, loopback::Loopback},
@@ -90,28 +90,44 @@ async fn frames_of_a_websocket_are_answered_under_their_ids() {
     assert_eq!(closed(&mut streaming).await, 1003);
 }
 
+/// A gateway that can be told to stop, and whose first cell ends when it is released.
+struct Held {
+    _folder: tempfile::TempDir,
+    pod: Arc<FakePod>,
+    client: Client,
+    release: Arc<Notify>,
+    stop: CancellationToken,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Held {
+    async fn new() -> Self {
+        let trust = Trust::new();
+        let pod = trust.pod("a", 10).await;
+        let (folder, directory) = directory(&trust, &[&pod]).await;
+        let release = Arc::new(Notify::new());
+        pod.answers.lock().unwrap().push_back(Answer::Held(Arc::clone(&release)));
+        let gateway = Gateway::new(directory, trust.kernels(), Arc::new(Loopback::default()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = Client::new(format!("http://{}", listener.local_addr().unwrap()));
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn({
+            let stop = stop.clone();
+            async move { gateway.serve(listener, stop).await }
+        });
+        Self { _folder: folder, pod, client, release, stop, serving }
+    }
+}
+
 #[tokio::test]
 async fn the_cells_of_a_socket_end_before_the_gateway_does() {
-    let trust = Trust::new();
-    let pod = trust.pod("a", 10).await;
-    let (_folder, directory) = directory(&trust, &[&pod]).await;
-    let release = Arc::new(Notify::new());
-    pod.answers.lock().unwrap().push_back(Answer::Held(Arc::clone(&release)));
-    let gateway = Gateway::new(directory, trust.kernels(), Arc::new(Loopback::default()));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(format!("http://{}", listener.local_addr().unwrap()));
-    let stop = CancellationToken::new();
-    let serving = tokio::spawn({
-        let stop = stop.clone();
-        async move { gateway.serve(listener, stop).await }
-    });
-
-    let mut idle = connect(&client, "/ws?id=socket", None).await.unwrap();
+    let held = Held::new().await;
+    let mut idle = connect(&held.client, "/ws?id=socket", None).await.unwrap();
     assert_eq!(ask(&mut idle, json!({ "t": "create" })).await["ok"], true);
-    let mut busy = connect(&client, "/ws?id=socket", Some("dormouse.v1")).await.unwrap();
+    let mut busy = connect(&held.client, "/ws?id=socket", Some("dormouse.v1")).await.unwrap();
     let first = ask(&mut busy, json!({ "t": "eval", "id": 1, "code": "1" })).await;
     assert_eq!((&first["t"], &first["event"]["type"]), (&json!("event"), &json!("log")), "{first}");
-    let key = pod.evals()[0].eval.idempotency_key.clone();
+    let key = held.pod.evals()[0].eval.idempotency_key.clone();
     assert!(
         key.is_some() && first["idempotencyKey"].as_str() == key.as_deref(),
         "whatever becomes of the socket, its client knows it: {first}"
@@ -120,10 +136,10 @@ async fn the_cells_of_a_socket_end_before_the_gateway_does() {
     // Frames are read in their order: the second cell waits by now.
     assert_eq!(ask(&mut busy, json!({ "t": "ping", "id": 3 })).await["id"], 3);
 
-    stop.cancel();
+    held.stop.cancel();
     assert_eq!(closed(&mut idle).await, 1001);
-    assert!(!serving.is_finished(), "a cell is under way");
-    release.notify_one();
+    assert!(!held.serving.is_finished(), "a cell is under way");
+    held.release.notify_one();
     for id in [1, 2] {
         let end = loop {
             let frame = next(&mut busy).await;
@@ -134,7 +150,35 @@ async fn the_cells_of_a_socket_end_before_the_gateway_does() {
         assert_eq!((&end["t"], &end["id"], &end["ok"]), (&json!("eval-result"), &json!(id), &json!(true)), "{end}");
     }
     assert_eq!(closed(&mut busy).await, 1001);
-    tokio::time::timeout(Duration::from_secs(30), serving).await.expect("it ends").unwrap();
+    tokio::time::timeout(Duration::from_secs(30), held.serving).await.expect("it ends").unwrap();
+}
+
+#[tokio::test]
+async fn the_cells_of_a_notebook_that_has_left_end_before_the_gateway_does() {
+    let held = Held::new().await;
+    let (status, kernel) = held.client.json("POST", "/api/kernels", json!({ "name": "dormouse" })).await;
+    assert_eq!(status, 201, "{kernel}");
+    let path = format!("/api/kernels/{}/channels?session_id=s", kernel["id"].as_str().unwrap());
+    let mut socket = connect(&held.client, &path, None).await.unwrap();
+    for (id, kind, code) in [("1", "execute_request", "1"), ("2", "execute_request", "2"), ("3", "kernel_info_request", "")] {
+        let header = json!({ "msg_id": id, "msg_type": kind, "session": "s" });
+        let message = json!({ "channel": "shell", "header": header, "content": { "code": code } });
+        socket.send(Message::Text(message.to_string().into())).await.unwrap();
+    }
+    // Messages are read in their order, and the first cell prints before it is held.
+    let mut awaited = vec!["stream", "kernel_info_reply"];
+    while !awaited.is_empty() {
+        let message = next(&mut socket).await;
+        awaited.retain(|kind| message["msg_type"] != *kind);
+    }
+    drop(socket);
+    held.stop.cancel();
+    held.release.notify_one();
+    tokio::time::timeout(Duration::from_secs(30), held.serving).await.expect("it ends").unwrap();
+    let ran: Vec<_> = held.pod.evals().iter().map(|call| call.eval.code.clone()).collect();
+    assert_eq!(ran, ["1", "2"]);
+    let keys: Vec<_> = held.pod.evals().iter().map(|call| call.eval.idempotency_key.clone().unwrap()).collect();
+    assert!(keys.iter().zip(["-1", "-2"]).all(|(key, end)| key.starts_with("jupyter-") && key.ends_with(end)), "{keys:?}");
 }
 
 #[tokio::test]

@@ -40,29 +40,28 @@ impl Queue {
     pub(super) async fn run(&self, kernel: &Kernel, out: &Out) {
         let mut review = kernel.desk.review.clone();
         let mut waiting = self.0.lock().await;
-        while let Some((request, _room)) = waiting.cells.recv().await {
+        while let Some(cell) = waiting.cells.recv().await {
             let mut shut = kernel.desk.app.shut_kernels.subscribe();
             if review.look().await.is_err() {
-                return;
+                waiting.cells.close();
+                let stopped = [cell].into_iter().chain(waiting.take()).collect();
+                return abort(stopped, waiting.count, out).await;
             }
+            let (request, _room) = cell;
             waiting.count += 1;
             let end = Box::pin(kernel.execute(&request, waiting.count, out)).await;
             let stops = (of_cell(&end).is_err() && request.stops_on_error()) || was_shut(&mut shut, &kernel.key);
             // Before the client hears of the end: what it sends then runs.
             let stopped = if stops { waiting.take() } else { Vec::new() };
             let _ = kernel.tell_end(&request, end, &mut waiting.count, out).await;
-            for (request, _room) in stopped {
-                let _ = abort(&request, waiting.count, out).await;
-            }
+            abort(stopped, waiting.count, out).await;
         }
     }
 
     /// Tells that the cells which wait will not run. Nobody runs any of them any more.
     pub(super) async fn abort(&self, out: &Out) {
         let mut waiting = self.0.lock().await;
-        for (request, _room) in waiting.take() {
-            let _ = abort(&request, waiting.count, out).await;
-        }
+        abort(waiting.take(), waiting.count, out).await;
     }
 }
 
@@ -73,8 +72,15 @@ impl Waiting {
     }
 }
 
-/// Answers for a cell that does not run.
-async fn abort(request: &Request, count: u64, out: &Out) -> Option<()> {
+/// Answers for cells that do not run, behind the one of this number.
+async fn abort(cells: Vec<Cell>, count: u64, out: &Out) {
+    for (request, _room) in cells {
+        // To a client that has left nothing is said.
+        let _ = tell_aborted(&request, count, out).await;
+    }
+}
+
+async fn tell_aborted(request: &Request, count: u64, out: &Out) -> Option<()> {
     state(out, request, "busy").await?;
     send(out, request.reply(json!({ "status": "aborted", "execution_count": count }))).await?;
     state(out, request, "idle").await
