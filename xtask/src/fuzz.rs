@@ -63,15 +63,24 @@ fn found(target: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Has the lock file of `fuzz/` follow what our crates need, and nothing else; with `check` it only fails where it does not.
+pub fn lock(check: bool) -> Result<()> {
+    let mut command = cargo("update");
+    command.arg("--workspace").args(check.then_some("--locked"));
+    workspace::run(&mut command).context("fuzz/Cargo.lock does not have what our crates need: run `cargo xtask generate`")
+}
+
 fn build() -> Result<PathBuf> {
-    // Instrumentation for some packages only is a wish that cargo grants to its unstable channel. Not `--locked`: no other command sees to it that
-    // this lock file follows what our crates need.
-    let folder = workspace::root().join("fuzz");
+    let target = workspace::root().join("fuzz/target");
+    workspace::run(cargo("build").args(["--release", "--locked", "--target-dir"]).arg(&target))?;
+    Ok(target.join("release/target"))
+}
+
+/// Cargo in that workspace. Instrumentation for some packages only is a wish that it grants to its unstable channel.
+fn cargo(what: &str) -> Command {
     let mut command = workspace::cargo();
-    command.args(["build", "--release", "--manifest-path"]).arg(folder.join("Cargo.toml"));
-    command.arg("--target-dir").arg(folder.join("target"));
-    workspace::run(command.env("RUSTC_BOOTSTRAP", "1"))?;
-    Ok(folder.join("target/release/target"))
+    command.arg(what).arg("--manifest-path").arg(workspace::root().join("fuzz/Cargo.toml")).env("RUSTC_BOOTSTRAP", "1");
+    command
 }
 
 /// Runs one target; answers how many inputs it had.

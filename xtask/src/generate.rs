@@ -5,7 +5,7 @@ use std::{fs, process::Command};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{tools, workspace};
+use crate::{fuzz, tools, workspace};
 
 /// The test targets that own generated files: CRDs (in `crds` and in the chart), the reference and tables in the docs, and the OpenAPI document.
 const OWNERS: [&str; 3] = ["drift", "suite", "broker"];
@@ -32,6 +32,7 @@ pub fn run(args: &Args) -> Result<()> {
         command.env("UPDATE", "1");
     }
     workspace::run(&mut command).with_context(|| format!("the tests {}", TESTS.join(", ")))?;
+    fuzz::lock(args.check)?;
     manifest(args.check)
 }
 

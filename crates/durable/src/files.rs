@@ -138,9 +138,14 @@ impl Files {
     pub fn read(&self, name: &str) -> io::Result<Option<Bytes>> {
         loop {
             let written = {
-                let state = self.inner.lock();
+                let mut state = self.inner.lock();
                 if let Some(logged) = state.logged.get(name) {
-                    return Ok(logged.change.clone());
+                    if !state.log.as_ref().is_some_and(|log| log.failed) {
+                        return Ok(logged.change.clone());
+                    }
+                    // Whoever reads it takes it for durable, and nobody knows whether it is.
+                    state = self.inner.settle(state);
+                    self.inner.write_all(&mut state)?;
                 }
                 state.written
             };
@@ -233,9 +238,10 @@ impl Files {
         let record = record(name, &change).map_err(ChangeError::Refused)?;
         let mut state = self.with_room(&record).map_err(ChangeError::Refused)?;
         let Some(log) = &mut state.log else { return Err(ChangeError::Refused(io::Error::other("there is no log"))) };
-        let (end, number) = (log.append(&record).map_err(ChangeError::Refused)?, log.number);
-        // Before it is durable: it must be here when this log's changes are written to files.
+        let (appended, number) = (log.append(&record), log.number);
+        // Before it is durable: it must be here when this log's changes are written to files. Also one that was cut off, which may be in the log.
         state.logged.insert(name.to_owned(), Logged { change, number });
+        let end = appended.map_err(ChangeError::Unknown)?;
         loop {
             // One that is not the last any more is durable.
             let Some(log) = state.log.as_mut().filter(|log| log.number == number && log.synced < end) else { return Ok(()) };

@@ -45,7 +45,7 @@ impl Log {
     /// Writes a record behind the others. Answers where it ends.
     ///
     /// # Errors
-    /// It is not there: half a record is none.
+    /// It may be there: where what was not written of it is zeros, as the log was, it is whole.
     pub(crate) fn append(&mut self, record: &[u8]) -> io::Result<u64> {
         let written = self.file.write_at(record, self.end);
         self.failed |= written.is_err();

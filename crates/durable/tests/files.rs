@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use dormouse_durable::{Disk, Files, LOGGED_BYTES_MAX, System};
+use dormouse_durable::{ChangeError, Disk, Files, LOGGED_BYTES_MAX, System};
 use dormouse_testkit::power::Power;
 
 /// Small enough that a few changes fill one.
@@ -131,6 +131,40 @@ fn a_disk_that_does_not_sync_logs_is_found_out() {
     open(disk.clone(), folder.path()).replace("a", text("one")).unwrap();
     disk.fail(|_| false).unwrap();
     assert_eq!(seen(&open(System, folder.path())), BTreeMap::new());
+}
+
+/// A log is zeros before it is written: a record that ends in zeros is whole without them.
+#[test]
+fn what_was_cut_off_in_the_log_may_have_happened_and_has_for_whoever_reads_it() {
+    let zeros = Bytes::from_static(&[0; 40]);
+    let begin = |folder: &Path| {
+        let disk = Power::new(folder, None).unwrap();
+        let files = open(disk.clone(), folder);
+        files.replace("a", text("one")).unwrap();
+        // Its length, checksum, kind and name.
+        disk.cut_off(12);
+        let unknown = files.replace("a", zeros.clone()).unwrap_err();
+        assert!(matches!(unknown, ChangeError::Unknown(_)), "{unknown:?}");
+        (disk, files)
+    };
+    let found = |folder: &Path| open(System, folder).read("a").unwrap();
+
+    let folder = tempfile::tempdir().unwrap();
+    let _killed = begin(folder.path());
+    assert_eq!(found(folder.path()), Some(zeros.clone()), "though its write has failed");
+
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, _) = begin(folder.path());
+    disk.fail(|_| false).unwrap();
+    assert_eq!(found(folder.path()), Some(text("one")), "nothing has synced it, and nobody has read it");
+
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, files) = begin(folder.path());
+    assert_eq!(files.read("a").unwrap(), Some(zeros.clone()));
+    files.replace("b", text("two")).unwrap();
+    disk.fail(|_| false).unwrap();
+    assert_eq!(found(folder.path()), Some(zeros.clone()), "as it was read");
+    assert_eq!(seen(&open(System, folder.path())).len(), 2, "and the next change has found a log");
 }
 
 #[test]

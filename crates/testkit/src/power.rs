@@ -35,6 +35,8 @@ struct State {
     fails_before: Option<u64>,
     /// Syncs neither folders nor logs: what must be found out.
     careless: bool,
+    /// How many bytes the next write to a log gets through before it fails.
+    cut_off: Option<usize>,
 }
 
 impl Power {
@@ -43,7 +45,7 @@ impl Power {
     /// # Errors
     /// The system's disk fails.
     pub fn new(root: &Path, fails_before: Option<u64>) -> io::Result<Self> {
-        let state = State { durable: below(root)?, logs: BTreeMap::new(), steps: 0, fails_before, careless: false };
+        let state = State { durable: below(root)?, logs: BTreeMap::new(), steps: 0, fails_before, careless: false, cut_off: None };
         Ok(Self { root: root.to_owned(), state: Arc::new(Mutex::new(state)) })
     }
 
@@ -59,6 +61,11 @@ impl Power {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next write to a log fails after so many bytes.
+    pub fn cut_off(&self, bytes: usize) {
+        self.lock().cut_off = Some(bytes);
     }
 
     /// Steps so far.
@@ -202,7 +209,10 @@ struct PowerLog {
 
 impl LogFile for PowerLog {
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        self.disk.step(|_| self.file.write_at(bytes, at))
+        let cut_off = self.disk.lock().cut_off.take();
+        let written = cut_off.and_then(|written| bytes.get(..written)).unwrap_or(bytes);
+        self.disk.step(|_| self.file.write_at(written, at))?;
+        if cut_off.is_some() { Err(io::Error::other("the disk failed")) } else { Ok(()) }
     }
 
     fn sync(&self) -> io::Result<()> {
