@@ -12,7 +12,7 @@ const STATEFUL: &str = "2025-11-25";
 const WAIT: Duration = Duration::from_secs(60);
 
 /// A client of a server.
-struct Client {
+pub(crate) struct Client {
     http: reqwest::Client,
     url: String,
     /// What it says that it can.
@@ -22,7 +22,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(dev: &Dev, can: Value) -> Self {
+    pub(crate) fn new(dev: &Dev, can: Value) -> Self {
         dormouse_service::telemetry::install_tls_provider();
         let http = reqwest::Client::builder().timeout(WAIT).build().unwrap();
         Self { http, url: format!("{}{OWN}", dev.server), can, session: None, requests: Cell::new(0) }
@@ -48,22 +48,22 @@ impl Client {
     }
 
     /// A request of the stateless revision, and its answer.
-    async fn ask(&self, method: &str, params: Value) -> (u16, Value) {
+    pub(crate) async fn ask(&self, method: &str, params: Value) -> (u16, Value) {
         let answer = self.stateless(method, params).await;
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
-    async fn stateless(&self, method: &str, mut params: Value) -> reqwest::Response {
+    pub(crate) async fn stateless(&self, method: &str, mut params: Value) -> reqwest::Response {
         self.requests.set(self.requests.get() + 1);
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(STATELESS);
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = self.can.clone();
-        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default();
+        let name = ["name", "uri", "taskId"].into_iter().find_map(|name| params[name].as_str()).unwrap_or_default();
         let request = self.http.post(&self.url).header("accept", "application/json, text/event-stream");
         let request = request.header("mcp-protocol-version", STATELESS).header("mcp-method", method).header("mcp-name", name);
         request.json(&json!({ "jsonrpc": "2.0", "id": self.requests.get(), "method": method, "params": params })).send().await.unwrap()
     }
 
-    async fn result(&self, method: &str, params: Value) -> Value {
+    pub(crate) async fn result(&self, method: &str, params: Value) -> Value {
         let (status, answer) = self.ask(method, params).await;
         assert_eq!(status, 200, "{answer}");
         answer["result"].clone()
@@ -87,7 +87,7 @@ impl Client {
 }
 
 /// Server-sent events.
-struct Stream {
+pub(crate) struct Stream {
     chunks: std::pin::Pin<Box<dyn futures::Stream<Item = reqwest::Result<bytes::Bytes>>>>,
     rest: String,
     /// The last event's id.
@@ -95,7 +95,7 @@ struct Stream {
 }
 
 impl Stream {
-    fn of(response: reqwest::Response) -> Self {
+    pub(crate) fn of(response: reqwest::Response) -> Self {
         assert_eq!(response.headers()["content-type"], "text/event-stream", "{response:?}");
         Self { chunks: Box::pin(response.bytes_stream()), rest: String::new(), last: None }
     }
@@ -118,7 +118,7 @@ impl Stream {
     }
 
     /// Reads on until a message of this method.
-    async fn until(&mut self, method: &str) -> Value {
+    pub(crate) async fn until(&mut self, method: &str) -> Value {
         loop {
             let message = self.next().await.unwrap_or_else(|| panic!("{method}: the stream has ended"));
             if message["method"] == method {
@@ -362,15 +362,19 @@ fn a_client_on_standard_input_is_asked() {
     assert!(child.wait().unwrap().success());
 }
 
+/// Registers the functions of the docs.
+pub(crate) fn register_documented(dev: &Dev) {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clients.md")).unwrap();
+    for cell in page.split("```js\n").skip(1) {
+        dev.eval(cell.split("```").next().unwrap());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_functions_of_the_docs_are_served() {
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start(data.path(), &[]);
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clients.md")).unwrap();
-    let cells: Vec<&str> = page.split("```js\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    for cell in &cells {
-        dev.eval(cell);
-    }
+    register_documented(&dev);
     let client = Client::new(&dev, json!({ "elicitation": {}, "sampling": {} }));
     let call = async |name: &str, arguments: Value| client.result("tools/call", json!({ "name": name, "arguments": arguments })).await;
     assert_eq!(call("add", json!({ "n": 2 })).await["structuredContent"], json!({ "sum": 2 }));

@@ -104,6 +104,21 @@ tool('test_input_required_result_capabilities', async () => {
   return `${said.status}, ${written.status}`;
 });
 
+// Tasks.
+const task = (name, task, fn, about) => mcp.tool(name, { description: name, task, ...about }, fn);
+const confirmed = (key, message) => mcp.elicit({ key, message, requestedSchema: form({ confirm: { type: 'boolean' } }, ['confirm']) });
+tool('greet', ({ name }) => `Hello, ${name}!`, strings('name'));
+task('slow_compute', 'optional', async ({ seconds, label }) => {
+  await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+  return `${label} is computed`;
+}, { input: { type: 'object', properties: { seconds: { type: 'number' }, label: { type: 'string' } }, required: ['seconds'] } });
+task('failing_job', 'required', async () => { await pause(); throw new Error('This job fails') });
+// The suite's clients show no folders, and the function does not catch it: the request itself fails.
+task('protocol_error_job', 'optional', () => mcp.roots());
+task('confirm_delete', 'optional', async ({ filename }) => ((await confirmed('delete', `Delete ${filename}?`)).content?.confirm ? 'deleted' : 'kept'), { input: strings('filename') });
+task('multi_input', 'optional', async () => JSON.stringify(await Promise.all([name('first'), name('second')])));
+task('test_tool_with_task', 'required', (args, { content }) => `Hello, ${content?.name}!`, { before: () => name('user_name') });
+
 // Prompts.
 const message = (content) => ({ role: 'user', content });
 mcp.prompt('test_simple_prompt', { description: 'A simple prompt' }, () => 'This is a simple prompt for testing.');

@@ -16,6 +16,7 @@ mod files;
 mod knowledge;
 mod lifetimes;
 mod mcp;
+mod mcp_tasks;
 mod models;
 mod modules;
 mod notebooks;

@@ -1,1 +1,1 @@
-include_bytes!("7f6a2b5c3a146dcc.wasm")
+include_bytes!("a51ac6a730a69ece.wasm")

@@ -438,6 +438,33 @@ pub struct McpTool {
     pub description: String,
     /// JSON Schema of its arguments.
     pub input: serde_json::Value,
+    /// Whether its calls are tasks.
+    #[serde(default, skip_serializing_if = "McpTask::is_forbidden")]
+    pub task: McpTask,
+    /// Whether it asks its client something before its task begins.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub before: bool,
+}
+
+/// Whether calls of a tool are tasks of clients that know them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum McpTask {
+    /// Never: whoever calls waits.
+    #[default]
+    Forbidden,
+    /// They are; whoever knows no tasks waits.
+    Optional,
+    /// They are; whoever knows no tasks cannot call it.
+    Required,
+}
+
+impl McpTask {
+    /// Whether they never are.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        *self == Self::Forbidden
+    }
 }
 
 /// A prompt that a cell has registered.

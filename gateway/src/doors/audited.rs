@@ -111,17 +111,22 @@ impl Desk {
 
     /// A page of the runs of a session.
     pub(crate) async fn runs(&self, key: &Key, limit: Option<usize>, after: Option<&str>) -> Result<RunList, ApiError> {
-        self.audited(Act::Read, key, "runs", async {
-            self.may(Verb::Create, key, Part::Eval).await?;
-            runs::list(&self.app.router, key, limit, after).await
-        })
-        .await
+        self.audited(Act::Read, key, "runs", self.runs_of(key, limit, after)).await
+    }
+
+    /// The same for a door that looks whether one has changed: all of them.
+    pub(crate) async fn runs_to_look(&self, key: &Key) -> Result<Vec<Run>, ApiError> {
+        Ok(self.runs_of(key, None, None).await?.items)
+    }
+
+    async fn runs_of(&self, key: &Key, limit: Option<usize>, after: Option<&str>) -> Result<RunList, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        runs::list(&self.app.router, key, limit, after).await
     }
 
     /// The ids of those runs of a session that have not ended.
     pub(crate) async fn open_runs(&self, key: &Key) -> Result<Vec<String>, ApiError> {
-        self.may(Verb::Create, key, Part::Eval).await?;
-        let all = runs::list(&self.app.router, key, None, None).await?.items.into_iter();
+        let all = self.runs_to_look(key).await?.into_iter();
         Ok(all.filter(|run| !run.state.is_end()).map(|run| run.id).collect())
     }
 

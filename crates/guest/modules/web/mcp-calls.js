@@ -46,10 +46,17 @@ class Call {
   held = {};
   end;
   wake() {}
-  constructor(id, begun, can) {
+  // Names of a task's questions: each is of one only.
+  names = new Set();
+  constructor(id, begun, can, task) {
     this.id = id;
     this.begun = begun;
     this.can = can;
+    this.task = task;
+  }
+  // What came before the task has ended: its client is given the task, and another cell goes on.
+  async begins() {
+    if (this.task) await new Promise((resolve) => { this.go = resolve; this.wake(); });
   }
   ask(method, capability, { key, ...params }) {
     if (this.end !== undefined) throw failed('NotSupported', 'the call has ended, and its client is not asked any more');
@@ -60,9 +67,11 @@ class Call {
     }
     if (this.open.size >= QUESTIONS_MAX) throw refusal(`a call may ask ${QUESTIONS_MAX} questions at once; await some first`);
     this.asked += 1;
-    const name = key ?? `question-${this.asked}`;
+    let name = key ?? `question-${this.asked}`;
     if (typeof name !== 'string' || !KEY.test(name)) throw new TypeError('key: write 1 to 64 letters, digits, "_", "-" and "."');
     if (this.open.has(name)) throw new TypeError(`key: ${name} names a question that waits already`);
+    while (this.task && this.names.has(name)) name += `.${this.asked}`;
+    this.names.add(name);
     // As JSON from here on: what asks may change it.
     const question = JSON.parse(JSON.stringify({ method, params }));
     return new Promise((resolve, reject) => {
@@ -98,15 +107,15 @@ class Call {
     for (const [name, answer] of Object.entries(answers)) if (this.open.has(name)) this.answer(name, answer);
     return undefined;
   }
-  give(up) {
+  give(up, error = 'TimeoutError') {
     calls.delete(this.id);
     for (const name of [...this.open.keys()]) {
       const { reject } = this.open.get(name);
       this.open.delete(name);
-      reject(failed('TimeoutError', up));
+      reject(failed(error, up));
     }
   }
-  // Goes on until the call ends or asks.
+  // Goes on until the call ends, asks, or is to be a task.
   async next() {
     for (;;) {
       for (let round = 0; round < ROUNDS; round++) await undefined;
@@ -122,25 +131,34 @@ class Call {
         this.round += 1;
         return { round: this.round, asks: Object.fromEntries(Array.from(this.open, ([name, { question, number }]) => [name, { ...question, number }])) };
       }
+      if (this.go !== undefined) {
+        this.round += 1;
+        return { round: this.round, begins: true };
+      }
       await new Promise((resolve) => { this.wake = resolve; });
     }
   }
 }
 
-const gone = { refused: 'no call waits under this state: it has ended, or was answered already; call again' };
-const serve = async ({ call: id, round, begin, can, given = {}, hold }, run) => {
+const gone = { gone: true, refused: 'no call waits under this state: it has ended, or was answered already; call again' };
+// `task`: whether the call is one, or is to be one. Once it is, `hold` brings it answers, and `next` and `cancel` are all else that comes.
+const serve = async ({ call: id, round, begin, can, task = false, given = {}, hold, next = false, cancel = false }, run) => {
   let call = calls.get(id);
+  if (cancel) {
+    call?.give('the MCP client has cancelled the task', 'Interrupted');
+    return { cancelled: true };
+  }
   if (call === undefined) {
     if (begin === undefined || round !== 0) return gone;
     for (const oldest of calls.values()) {
       if (calls.size < CALLS_MAX) break;
       oldest.give(`the MCP client has not answered, and ${CALLS_MAX} calls came after this one`);
     }
-    call = new Call(id, JSON.stringify(begin), can ?? {});
+    call = new Call(id, JSON.stringify(begin), can ?? {}, task);
     call.early = given;
     calls.set(id, call);
     const ended = (end) => { call.end = end; call.wake(); };
-    current.run(call, async () => run(begin)).then((value) => ended({ value }), (thrown) => ended({ error: { thrown } }));
+    current.run(call, async () => run(begin, call)).then((value) => ended({ value }), (thrown) => ended({ error: { thrown } }));
     return call.next();
   }
   if (hold !== undefined) {
@@ -150,6 +168,13 @@ const serve = async ({ call: id, round, begin, can, given = {}, hold }, run) => 
       if (call.open.has(name)) call.held[name] ??= answer;
     }
     return {};
+  }
+  if (next) {
+    call.take(call.held);
+    call.held = {};
+    call.go?.();
+    call.go = undefined;
+    return call.next();
   }
   if ((begin !== undefined && JSON.stringify(begin) !== call.begun) || round !== call.round) return gone;
   const fault = call.take({ ...call.held, ...given });

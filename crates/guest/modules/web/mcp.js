@@ -14,6 +14,8 @@ const URI_BYTES_MAX = 1024;
 const UPDATED_MAX = 64;
 const CLIENTS_MAX = 32;
 const SUBSCRIPTIONS_MAX = 32;
+// Whether a tool's calls are tasks of clients that know them.
+const TASKS = ['forbidden', 'optional', 'required'];
 
 const tools = new Map();
 const prompts = new Map();
@@ -106,9 +108,20 @@ const resourceAt = (uri) => {
   return undefined;
 };
 
+// Calls a tool. `begins` is where a call that is to be a task becomes one: behind what is asked before.
+const callTool = async (name, args, begins) => {
+  const it = tools.get(name);
+  if (it === undefined) throw failed('ToolNotFound', `this session has no tool ${name}: it was taken away`);
+  const checked = it.check(args);
+  if (it.before === undefined) return it.fn(checked);
+  const said = await it.before(checked);
+  await begins?.();
+  return it.fn(checked, said);
+};
+
 const begin = {
-  async tool({ name, args }) {
-    return mcp.call(name, args);
+  async tool({ name, args }, call) {
+    return callTool(name, args, () => call.begins());
   },
   async prompt({ name, args }) {
     const it = prompts.get(name);
@@ -152,8 +165,12 @@ const mcp = {
   tool(name, schema, fn) {
     needsName(name, 'tool');
     needsFunction(fn, 'mcp.tool(name, {description, input}, fn)');
-    const { description = '', input } = schema ?? {};
-    register(tools, 'tool', name, { description: `${description}`, input: schemaOf(input) }, { fn, check: isZod(input) ? (args) => input.parse(args) : (args) => args });
+    const { description = '', input, task = 'forbidden', before } = schema ?? {};
+    if (!TASKS.includes(task)) throw new TypeError(`task: write one of ${TASKS.join(', ')}`);
+    if (before !== undefined) needsFunction(before, 'before');
+    const entry = { description: `${description}`, input: schemaOf(input) };
+    if (task !== 'forbidden') Object.assign(entry, { task, before: before !== undefined });
+    register(tools, 'tool', name, entry, { fn, before, check: isZod(input) ? (args) => input.parse(args) : (args) => args });
   },
   prompt(name, about, fn) {
     needsName(name, 'prompt');
@@ -194,16 +211,12 @@ const mcp = {
   elicit,
   sample,
   roots,
-  async call(name, args = {}) {
-    const it = tools.get(name);
-    if (it === undefined) throw failed('ToolNotFound', `this session has no tool ${name}: it was taken away`);
-    return it.fn(it.check(args));
-  },
+  call: async (name, args = {}) => callTool(name, args),
   // What the session's MCP server runs for its clients.
   async serve(request) {
     if (request.complete !== undefined) return complete(request.complete);
     if (request.client !== undefined) return client(request.client);
-    return serve(request, (it) => begin[it.of](it));
+    return serve(request, (it, call) => begin[it.of](it, call));
   },
 };
 

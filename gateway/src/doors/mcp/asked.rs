@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use axum::http::HeaderMap;
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    kernel::{McpCatalog, McpTool},
+    kernel::{McpCatalog, McpTask, McpTool},
 };
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::{
     Failure, INSTRUCTIONS, REVISIONS, SCHEME, SESSION_INSTRUCTIONS, Scope, agreed, arguments,
-    calls::{Brought, Call, Outcome},
+    calls::{Becomes, Brought, Call},
     capabilities,
+    cells::Outcome,
     clients::{self, Client},
-    code, completed, files, fresh, implementation, of_api, offered, registered, runs,
+    code, completed, files, fresh, implementation, of_api, offered, registered, runs, tasks,
     told::{self, Told},
     tools,
 };
@@ -109,7 +110,7 @@ impl Asked {
                 if !runs::are_known(&params) {
                     return Err(runs::unknown());
                 }
-                runs::answer(desk, method, params).await?
+                tasks::answer(desk, method, params).await?
             }
             other => return Err(none(other)),
         };
@@ -153,9 +154,10 @@ impl Asked {
             Scope::Server => registered::named(name).and_then(|(session, tool)| Some((self.desk.key(session).ok()?, tool))),
             Scope::Session(key) => Some((key.clone(), name)),
         };
+        let tasks = self.is_stateless() && runs::are_known(&params);
         if let Some((key, tool)) = named {
             let brought = self.brought(&params)?;
-            return match self.function(&key, tool, &arguments, brought).await? {
+            return match self.function(&key, tool, &arguments, brought, tasks).await? {
                 Ok(Some(outcome)) => registered::result(outcome, self.is_stateless()),
                 Ok(None) => Err(none()),
                 Err(error) => Ok(tools::failed(&error)),
@@ -164,23 +166,32 @@ impl Asked {
         if !tools::all().iter().any(|tool| tool["name"] == name) {
             return Err(none());
         }
-        let tasks = self.is_stateless() && runs::are_known(&params);
         let called = tools::call(&self.desk, name, arguments, tasks, self.told.as_ref()).await;
         Ok(called.unwrap_or_else(|error| tools::failed(&error)))
     }
 
-    /// Calls a tool of a session. `None`: there is no such tool. A failure of the protocol is outside of what comes of the call.
+    /// Calls a tool of a session, for a client that knows `tasks` or not. `None`: there is no such tool. A failure of the protocol is outside of what
+    /// comes of the call.
     async fn function(
         &self,
         key: &Key,
         tool: &str,
         arguments: &Value,
         brought: Brought,
+        tasks: bool,
     ) -> Result<Result<Option<Outcome>, ApiError>, Failure> {
         let known = match self.tool(key, tool).await {
             Ok(Some(known)) => known,
             Ok(None) => return Ok(Ok(None)),
             Err(error) => return Ok(Err(error)),
+        };
+        let becomes = match known.task {
+            McpTask::Required if !tasks => {
+                let message = format!("every call of `{tool}` is a task: say among your capabilities that you know tasks");
+                return Ok(Ok(Some(Outcome::Missing { capabilities: runs::wanted(), message })));
+            }
+            McpTask::Optional | McpTask::Required if tasks => Becomes::of_task(known.before),
+            _ => Becomes::Answer,
         };
         if self.is_stateless() {
             arguments::agree(&known.input, arguments, &self.repeated)?;
@@ -188,7 +199,7 @@ impl Asked {
         if let Err(error) = arguments::check(&known.input, arguments).await {
             return Ok(Err(error));
         }
-        Ok(self.run(key, "tool", tool, arguments, brought).await.map(Some))
+        Ok(self.run(key, ("tool", becomes), tool, arguments, brought).await.map(Some))
     }
 
     async fn tool(&self, key: &Key, tool: &str) -> Result<Option<McpTool>, ApiError> {
@@ -202,9 +213,16 @@ impl Asked {
         }
     }
 
-    async fn run(&self, key: &Key, of: &'static str, name: &str, arguments: &Value, brought: Brought) -> Result<Outcome, ApiError> {
-        let told = self.told.as_ref();
-        let call = Call { desk: &self.desk, key, of, id: &self.id, can: &self.client.can, told, stateless: self.is_stateless() };
+    async fn run(
+        &self,
+        key: &Key,
+        (of, becomes): (&'static str, Becomes),
+        name: &str,
+        arguments: &Value,
+        brought: Brought,
+    ) -> Result<Outcome, ApiError> {
+        let (told, stateless) = (self.told.as_ref(), self.is_stateless());
+        let call = Call { desk: &self.desk, key, of, id: &self.id, can: &self.client.can, told, stateless, becomes };
         call.run(name, arguments, brought).await
     }
 
@@ -216,7 +234,7 @@ impl Asked {
     async fn prompt(&self, params: &Value) -> Result<Value, Failure> {
         let key = self.session()?;
         let (name, arguments) = offered::prompt(self.catalog().await?, params)?;
-        let outcome = self.run(key, "prompt", name, &arguments, self.brought(params)?).await;
+        let outcome = self.run(key, ("prompt", Becomes::Answer), name, &arguments, self.brought(params)?).await;
         offered::result(outcome.map_err(|error| of_api(&error))?, "messages", self.is_stateless())
     }
 
@@ -249,7 +267,7 @@ impl Asked {
         if !offered::may_have(self.catalog().await?, uri) {
             return Err(Failure::new(code::RESOURCE_NOT_FOUND, format!("there is no resource `{uri}`: list the resources")));
         }
-        let outcome = self.run(key, "resource", uri, &Value::Null, self.brought(params)?).await;
+        let outcome = self.run(key, ("resource", Becomes::Answer), uri, &Value::Null, self.brought(params)?).await;
         offered::result(outcome.map_err(|error| of_api(&error))?, "contents", self.is_stateless())
     }
 

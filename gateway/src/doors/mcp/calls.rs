@@ -4,19 +4,21 @@
 //! In the stateless revision what is asked is the answer, with a state that names the call, and the client sends its request again. Before it, what
 //! is asked are requests in the stream of the call, which the client answers by messages of their own, to any replica.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::digest,
-    eval::{EvalRequest, EvalResult},
     event::{Event, EventBody},
 };
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Failure, code, told, told::Told};
+use super::{
+    Failure,
+    cells::{Cell, KEY, Outcome, Questions, hold, requests, said, serving, short},
+    code, runs, told,
+    told::Told,
+};
 use crate::{
     audit,
     directory::Key,
@@ -30,47 +32,27 @@ use crate::{
 const KINDS: [&str; 3] = ["tool", "prompt", "resource"];
 /// Longest id of a request whose stream can be gone on with, in bytes.
 const ID_BYTES_MAX: usize = 256;
-/// Before a call's id, in idempotency keys.
-const KEY: &str = "mcp-";
-/// Digits of a digest in an idempotency key, which has 128 bytes at most.
-const DIGITS: usize = 32;
 /// Before the id of a request to a client.
 const ASKED: &str = "dormouse";
+/// Said to a client that began a call as one that knows tasks, and goes on as one that does not.
+const NO_TASK: &str = "the call is a task from here on: say among your capabilities that you know tasks, as you did when it began";
 
-/// A question of a function.
-#[derive(Debug, Clone, Deserialize)]
-struct Question {
-    method: String,
-    params: Value,
-    /// Its number in the call.
-    number: u64,
+/// What becomes of a call whose function neither asks nor ends at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Becomes {
+    /// Its client waits.
+    Answer,
+    /// It is a task from the beginning.
+    Task,
+    /// It is a task behind what it asks before.
+    LaterTask,
 }
 
-/// What a cell of a call comes to.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    /// The function's value, with the cell's answer.
-    End(Value, Box<EvalResult>),
-    /// The function, or the cell, has failed.
-    Failed(Box<EvalResult>),
-    /// What the client is to be asked, in the words of the stateless revision.
-    Asks(Value),
-    /// The function needs what the client has not declared.
-    Missing { capabilities: Value, message: String },
-    /// Nothing was done.
-    Refused(String),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
-struct Said {
-    end: Option<Value>,
-    round: u64,
-    asks: Option<BTreeMap<String, Question>>,
-    missing: Option<Value>,
-    message: String,
-    refused: Option<String>,
+impl Becomes {
+    /// What becomes of a call that is a task. `before`: whether it asks something before that.
+    pub(super) fn of_task(before: bool) -> Self {
+        if before { Self::LaterTask } else { Self::Task }
+    }
 }
 
 /// What a request brings for a call: which one, how often it has asked, and answers.
@@ -112,34 +94,47 @@ pub(super) struct Call<'a> {
     pub(super) told: Option<&'a Told>,
     /// Whether its client answers by the same request again.
     pub(super) stateless: bool,
+    pub(super) becomes: Becomes,
 }
 
 impl Call<'_> {
     /// Runs what a request asks for, or goes on with it.
     pub(super) async fn run(&self, name: &str, args: &Value, brought: Brought) -> Result<Outcome, ApiError> {
         let begin = json!({ "of": self.of, "name": name, "args": args, "by": self.desk.caller.user });
+        let is_new = brought.state.is_none();
         let (call, round) = match brought.state {
             Some(state) => state,
             None => (self.desk.app.router.ids().next().simple().to_string(), 0),
         };
-        let mut request = json!({ "call": call, "round": round, "begin": begin, "can": self.can, "given": brought.answers });
+        let task = self.becomes != Becomes::Answer;
+        let mut request = json!({ "call": call, "round": round, "begin": begin, "can": self.can, "task": task, "given": brought.answers });
+        if self.becomes == Becomes::Task && is_new {
+            return self.task(&call, round, &request).await;
+        }
         if self.stateless {
-            let (said, _) = self.cell(&call, round, &request, &brought.answers).await?;
-            return Ok(match said {
-                Cell::Asks(round, asks) => Outcome::Asks(required(&call, round, asks)),
-                Cell::Ended(outcome) => outcome,
-            });
+            return match self.cell(&call, round, &request, &brought.answers).await?.0 {
+                Cell::Asks(round, asks) => Ok(Outcome::Asks(required(&call, round, asks))),
+                Cell::Begins(round) if task => self.task(&call, round, &json!({ "call": call, "next": true })).await,
+                Cell::Begins(_) => Ok(Outcome::Refused(NO_TASK.to_owned())),
+                Cell::Ended(outcome) => Ok(outcome),
+            };
         }
         let Some(told) = self.told else {
             // Nobody can be asked who takes no stream.
             request["can"] = json!({});
             return Ok(match self.cell(&call, round, &request, &brought.answers).await?.0 {
                 Cell::Ended(outcome) => outcome,
-                Cell::Asks(..) => Outcome::Refused("the function asks a client that cannot be asked".to_owned()),
+                Cell::Asks(..) | Cell::Begins(_) => Outcome::Refused("the function asks a client that cannot be asked".to_owned()),
             });
         };
         told.prime(self.mark(&call, round)).await;
         self.converse(told, &call, request).await
+    }
+
+    /// Has the call go on as a task. Answers when it is stored that it will.
+    async fn task(&self, call: &str, round: u64, request: &Value) -> Result<Outcome, ApiError> {
+        let run = self.desk.accept_run(self.key, serving(request, Some(format!("{KEY}{call}-{round}")))).await?;
+        Ok(Outcome::Task(runs::created(self.key, &runs::of_call(call), &run)))
     }
 
     /// Goes on with a call whose stream has broken, behind what its client has seen last.
@@ -163,6 +158,7 @@ impl Call<'_> {
                     round = next;
                     asks
                 }
+                Cell::Begins(_) => return Ok(Outcome::Refused(NO_TASK.to_owned())),
             };
             let waits: Vec<String> = asks.keys().map(|name| answer_key(call, name)).collect();
             for (name, question) in asks {
@@ -207,59 +203,19 @@ impl Call<'_> {
         if !answers.is_empty() {
             key = format!("{key}-{}", short("answers", &Value::from(answers.clone())));
         }
-        let eval = EvalRequest { code: served(request), idempotency_key: Some(key), ..EvalRequest::default() };
-        let (result, seq) = told::eval(self.desk, self.key, eval, self.told).await?;
-        if !result.ok {
-            return Ok((Cell::Ended(Outcome::Failed(Box::new(result))), seq));
-        }
-        let value = result.value.clone().unwrap_or_default();
-        let has_end = value.get("end").is_some();
-        let said: Said =
-            serde_json::from_value(value).map_err(|error| ApiError::new(ErrorCode::Internal, format!("mcp.serve: {error}")))?;
-        let cell = match said {
-            Said { asks: Some(asks), round, .. } => Cell::Asks(round, asks),
-            Said { missing: Some(capabilities), message, .. } => Cell::Ended(Outcome::Missing { capabilities, message }),
-            Said { refused: Some(message), .. } => Cell::Ended(Outcome::Refused(message)),
-            Said { end, .. } => {
-                let mut result = result;
-                if !has_end {
-                    result.value = None;
-                }
-                Cell::Ended(Outcome::End(end.unwrap_or_default(), Box::new(result)))
-            }
-        };
-        Ok((cell, seq))
+        let (result, seq) = told::eval(self.desk, self.key, serving(request, Some(key)), self.told).await?;
+        Ok((said(result)?, seq))
     }
 }
 
-enum Cell {
-    Asks(u64, BTreeMap<String, Question>),
-    Ended(Outcome),
-}
-
-/// The code that has a session serve its client.
-pub(super) fn served(request: &Value) -> String {
-    // Text in a text: a key `__proto__` of a literal would be something else.
-    format!("await mcp.serve(JSON.parse({}))", Value::from(request.to_string()))
-}
-
 /// What a request is answered whose function asks its client.
-fn required(call: &str, round: u64, asks: BTreeMap<String, Question>) -> Value {
-    let requests: Map<String, Value> =
-        asks.into_iter().map(|(name, question)| (name, json!({ "method": question.method, "params": question.params }))).collect();
-    json!({ "resultType": "input_required", "inputRequests": requests, "requestState": format!("{call}.{round}") })
+fn required(call: &str, round: u64, asks: Questions) -> Value {
+    json!({ "resultType": "input_required", "inputRequests": requests(asks), "requestState": format!("{call}.{round}") })
 }
 
 /// What the idempotency key of an answer's cell begins with.
 fn answer_key(call: &str, name: &str) -> String {
     format!("{KEY}{call}-answer-{}-", short(name, &Value::Null))
-}
-
-/// A digest that is short enough for a key: of what belongs to one call.
-fn short(of: &str, value: &Value) -> String {
-    let mut digits = digest(of, value);
-    digits.truncate(DIGITS);
-    digits
 }
 
 /// The id of a request to a client: any replica knows by it whose answer comes.
@@ -306,19 +262,10 @@ pub(super) async fn answered(desk: &Desk, id: &Value, result: Option<Value>, err
         Ok(key) => key,
         Err(error) => return Some(Err(error)),
     };
-    Some(desk.logged(("answer", &key, ""), hold(desk, &key, call, name, answer), |held| Some(audit::done(held))).await)
-}
-
-async fn hold(desk: &Desk, key: &Key, call: &str, name: &str, answer: Value) -> Result<(), ApiError> {
-    let held = json!({ "call": call, "hold": { name: answer } });
-    let idempotency_key = Some(format!("{}{}", answer_key(call, name), short("answer", &held)));
-    let result = desk.eval(key, EvalRequest { code: served(&held), idempotency_key, ..EvalRequest::default() }).await?;
-    let refused = result.value.as_ref().and_then(|value| value.get("refused")).and_then(Value::as_str);
-    match (refused, &result.error) {
-        (Some(refused), _) => Err(ApiError::new(ErrorCode::InvalidRequest, refused)),
-        (None, Some(error)) => Err(ApiError::new(error.code, error.message.clone())),
-        (None, None) => Ok(()),
-    }
+    let held = json!({ "call": call, "hold": { *name: answer } });
+    let idempotency_key = format!("{}{}", answer_key(call, name), short("answer", &held));
+    let holding = hold(desk, &key, &held, idempotency_key);
+    Some(desk.logged(("answer", &key, ""), holding, |held| Some(audit::done(held))).await)
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 //! id says it again with each request, so that nothing has to be kept. What a client of a session's own server says later is kept in the session.
 
 use axum::http::HeaderMap;
-use dormouse_protocol::{ApiError, ErrorCode, eval::EvalRequest, kernel::McpClient};
+use dormouse_protocol::{ApiError, ErrorCode, kernel::McpClient};
 use serde_json::{Value, json};
 
-use super::{Failure, INITIALIZED, VERSION_META, agreed, calls::served, code, told::Level};
+use super::{Failure, INITIALIZED, VERSION_META, agreed, cells::serving, code, told::Level};
 use crate::{directory::Key, doors::desk::Desk};
 
 /// The header with a client's id.
@@ -133,8 +133,7 @@ pub(super) async fn keep(desk: &Desk, key: &Key, client: &Client, method: &str, 
         "resources/subscribe" => said["subscribe"] = json!(uri()?),
         _ => said["unsubscribe"] = json!(uri()?),
     }
-    let eval = EvalRequest { code: served(&json!({ "client": said })), ..EvalRequest::default() };
-    let result = desk.eval(key, eval).await?;
+    let result = desk.eval(key, serving(&json!({ "client": said }), None)).await?;
     result.error.map_or(Ok(()), |error| {
         let code = if error.name == "RangeError" { ErrorCode::QuotaExceeded } else { error.code };
         Err(ApiError::new(code, error.message))

@@ -1,7 +1,10 @@
-//! Streams of what changes in a session's own server: lists of tools, prompts and resources, and resources that its cells say have changed. What is
-//! stored is compared with what was, whenever a cell has ended; so nothing is missed, whichever process the session is in, and nothing wakes.
+//! Streams of what changes in a session's own server: lists of tools, prompts and resources, resources that its cells say have changed, and tasks. What
+//! is stored is compared with what was, whenever a cell has ended; so nothing is missed, whichever process the session is in, and nothing wakes.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use dormouse_protocol::{
     ApiError,
@@ -11,7 +14,7 @@ use dormouse_protocol::{
 };
 use serde_json::{Value, json};
 
-use super::{SCHEME, registered, told::Told};
+use super::{SCHEME, registered, runs, tasks, told::Told};
 use crate::{
     audit::Act,
     directory::Key,
@@ -25,6 +28,10 @@ use crate::{
 const TOGETHER: Duration = Duration::from_millis(20);
 /// Resources of one subscription.
 const URIS_MAX: usize = 256;
+/// Tasks of one subscription: as many as a session has runs.
+const TASKS_MAX: usize = 64;
+/// How a task is told of.
+const TASK: &str = "notifications/tasks";
 /// In what is told on a subscription: which.
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
@@ -32,7 +39,7 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Wanted {
     /// What one request of the stateless revision has named.
-    Named { id: Value, tools: bool, prompts: bool, resources: bool, uris: BTreeSet<String> },
+    Named { id: Value, tools: bool, prompts: bool, resources: bool, uris: BTreeSet<String>, tasks: BTreeSet<String>, asks: bool },
     /// All lists, and what a client of an earlier revision has subscribed to.
     OfClient(String),
 }
@@ -42,23 +49,41 @@ impl Wanted {
     pub(super) fn named(id: &Value, params: &Value) -> Self {
         let named = params.get("notifications").cloned().unwrap_or_default();
         let is = |name: &str| named.get(name).and_then(Value::as_bool).unwrap_or(false);
-        let uris = named.get("resourceSubscriptions").and_then(Value::as_array).into_iter().flatten();
-        let uris = uris.filter_map(Value::as_str).map(str::to_owned).take(URIS_MAX).collect();
+        let texts = |name: &str, max: usize| -> BTreeSet<String> {
+            let all = named.get(name).and_then(Value::as_array).into_iter().flatten();
+            all.filter_map(Value::as_str).map(str::to_owned).take(max).collect()
+        };
+        let (uris, tasks) = (texts("resourceSubscriptions", URIS_MAX), texts("taskIds", TASKS_MAX));
         let (tools, prompts, resources) = (is("toolsListChanged"), is("promptsListChanged"), is("resourcesListChanged"));
-        Self::Named { id: id.clone(), tools, prompts, resources, uris }
+        Self::Named { id: id.clone(), tools, prompts, resources, uris, tasks, asks: runs::can_be_asked(params) }
+    }
+
+    /// Whether it names tasks, of which only who knows them is told.
+    pub(super) fn has_tasks(&self) -> bool {
+        matches!(self, Self::Named { tasks, .. } if !tasks.is_empty())
+    }
+
+    /// Leaves out tasks that there are not.
+    fn without_unknown(mut self, seen: &Seen) -> Self {
+        if let Self::Named { tasks, .. } = &mut self {
+            tasks.retain(|task| seen.tasks.contains_key(task));
+        }
+        self
     }
 
     /// What the client is told that it will hear of.
     fn acknowledged(&self) -> Option<Value> {
-        let Self::Named { tools, prompts, resources, uris, .. } = self else { return None };
+        let Self::Named { tools, prompts, resources, uris, tasks, .. } = self else { return None };
         let mut honored = json!({});
         for (name, wanted) in [("toolsListChanged", tools), ("promptsListChanged", prompts), ("resourcesListChanged", resources)] {
             if *wanted {
                 honored[name] = json!(true);
             }
         }
-        if !uris.is_empty() {
-            honored["resourceSubscriptions"] = json!(uris);
+        for (name, wanted) in [("resourceSubscriptions", uris), ("taskIds", tasks)] {
+            if !wanted.is_empty() {
+                honored[name] = json!(wanted);
+            }
         }
         Some(json!({ "notifications": honored }))
     }
@@ -80,6 +105,8 @@ pub(super) fn over(id: &Value) -> Value {
 struct Seen {
     catalog: McpCatalog,
     files: FileList,
+    /// Tasks, by id.
+    tasks: BTreeMap<String, Value>,
 }
 
 /// A client that is told.
@@ -100,7 +127,7 @@ impl Listener {
         let frames = desk.audited(Act::Read, &key, "events", desk.coming_events(&key)).await?;
         let events = Events::looking(&desk, frames);
         let seen = look(&desk, &key, &wanted, None).await?;
-        Ok(Self { desk, key, wanted, events, seen })
+        Ok(Self { desk, key, wanted: wanted.without_unknown(&seen), events, seen })
     }
 
     /// Tells the client of what changes, as long as it is there.
@@ -110,6 +137,10 @@ impl Listener {
     pub(super) async fn follow(mut self, told: &Told) -> Result<(), ApiError> {
         if let Some(acknowledged) = self.wanted.acknowledged() {
             tell(told, &self.wanted, "notifications/subscriptions/acknowledged", acknowledged).await;
+        }
+        // A task may be another than when its client saw it last.
+        for task in self.seen.tasks.values() {
+            tell(told, &self.wanted, TASK, task.clone()).await;
         }
         loop {
             let change = tokio::select! {
@@ -183,12 +214,37 @@ async fn next_change(events: &mut Events) -> Result<Change, ApiError> {
 
 async fn look(desk: &Desk, key: &Key, wanted: &Wanted, before: Option<FileList>) -> Result<Seen, ApiError> {
     let catalog = registered::catalog(desk, key).await?;
+    let tasks = look_at_tasks(desk, key, wanted).await?;
     if let Some(files) = before {
-        return Ok(Seen { catalog, files });
+        return Ok(Seen { catalog, files, tasks });
     }
     let of_files = wanted.uris(&catalog).iter().any(|uri| uri.starts_with(SCHEME));
     let files = if of_files { desk.files_to_look(key, "/", true).await? } else { FileList::default() };
-    Ok(Seen { catalog, files })
+    Ok(Seen { catalog, files, tasks })
+}
+
+async fn look_at_tasks(desk: &Desk, key: &Key, wanted: &Wanted) -> Result<BTreeMap<String, Value>, ApiError> {
+    let mut seen = BTreeMap::new();
+    let Wanted::Named { tasks, asks, .. } = wanted else { return Ok(seen) };
+    if tasks.is_empty() {
+        return Ok(seen);
+    }
+    let (all, before) = (desk.runs_to_look(key).await?, format!("{}/{}/", key.namespace, key.name));
+    for id in tasks {
+        if let Some(task) = id.strip_prefix(&before)
+            && let Ok(shown) = tasks::show(desk, key, task, *asks, &all).await
+        {
+            seen.insert(id.clone(), shown);
+        }
+    }
+    Ok(seen)
+}
+
+/// A task without the time of it.
+fn standing(task: &Value) -> Value {
+    let mut task = task.clone();
+    task["lastUpdatedAt"] = Value::Null;
+    task
 }
 
 fn differences(key: &Key, wanted: &Wanted, before: &Seen, now: &Seen) -> Vec<(&'static str, Value)> {
@@ -220,6 +276,8 @@ fn differences(key: &Key, wanted: &Wanted, before: &Seen, now: &Seen) -> Vec<(&'
             told.push(("notifications/resources/updated", json!({ "uri": uri })));
         }
     }
+    let others = now.tasks.iter().filter(|(id, task)| before.tasks.get(*id).map(standing) != Some(standing(task)));
+    told.extend(others.map(|(_, task)| (TASK, task.clone())));
     told
 }
 
@@ -230,7 +288,7 @@ mod tests {
     use super::*;
 
     fn seen(catalog: McpCatalog) -> Seen {
-        Seen { catalog, files: FileList::default() }
+        Seen { catalog, files: FileList::default(), tasks: BTreeMap::new() }
     }
 
     #[test]
@@ -257,5 +315,21 @@ mod tests {
         assert_eq!(methods, lists);
         let nothing = Wanted::named(&json!(7), &json!({}));
         assert_eq!(nothing.acknowledged(), Some(json!({ "notifications": {} })));
+    }
+
+    #[test]
+    fn a_client_hears_of_its_tasks_that_there_are() {
+        let key = Key::new("ns", "s");
+        let of = |status: &str, at: &str| {
+            let task = json!({ "taskId": "ns/s/r_1", "status": status, "lastUpdatedAt": at });
+            Seen { tasks: [("ns/s/r_1".to_owned(), task)].into_iter().collect(), ..seen(McpCatalog::default()) }
+        };
+        let wanted = Wanted::named(&json!(7), &json!({ "notifications": { "taskIds": ["ns/s/r_1", "ns/s/r_2"] } }));
+        assert!(wanted.has_tasks() && !Wanted::named(&json!(7), &json!({})).has_tasks());
+        let wanted = wanted.without_unknown(&of("working", "1"));
+        assert_eq!(wanted.acknowledged(), Some(json!({ "notifications": { "taskIds": ["ns/s/r_1"] } })));
+        assert_eq!(differences(&key, &wanted, &of("working", "1"), &of("working", "2")), []);
+        let told = differences(&key, &wanted, &of("working", "1"), &of("completed", "2"));
+        assert_eq!((told[0].0, &told[0].1["status"], told.len()), ("notifications/tasks", &json!("completed"), 1));
     }
 }

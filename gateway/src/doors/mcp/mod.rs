@@ -31,6 +31,7 @@ use crate::{
 mod arguments;
 mod asked;
 mod calls;
+mod cells;
 mod clients;
 mod files;
 mod listening;
@@ -40,6 +41,7 @@ mod registered;
 mod runs;
 mod streams;
 mod task;
+mod tasks;
 mod told;
 mod tools;
 
@@ -104,12 +106,16 @@ impl Failure {
         Self { code, message: message.into(), data: None, error: None, is_bad: false }
     }
 
-    fn message(self, id: &Value) -> Value {
+    fn error(self) -> Value {
         let mut error = json!({ "code": self.code, "message": self.message });
         if let Some(data) = self.data {
             error["data"] = data;
         }
-        json!({ "jsonrpc": "2.0", "id": id, "error": error })
+        error
+    }
+
+    fn message(self, id: &Value) -> Value {
+        json!({ "jsonrpc": "2.0", "id": id, "error": self.error() })
     }
 }
 

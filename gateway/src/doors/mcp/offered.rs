@@ -3,14 +3,13 @@
 
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    eval::EvalRequest,
     kernel::{McpCatalog, McpPrompt, McpResource},
 };
 use serde_json::{Map, Value, json};
 
 use super::{
     Failure,
-    calls::{Outcome, served},
+    cells::{Outcome, serving},
     code, of_api, registered,
 };
 use crate::{directory::Key, doors::desk::Desk};
@@ -81,7 +80,7 @@ pub(super) fn result(outcome: Outcome, list: &str, stateless: bool) -> Result<Va
             let code = if name == "FileNotFound" { code::RESOURCE_NOT_FOUND } else { code::INTERNAL };
             Err(Failure::new(code, format!("{name}: {message}")))
         }
-        Outcome::Asks(asks) => Ok(asks),
+        Outcome::Asks(asks) | Outcome::Task(asks) => Ok(asks),
         Outcome::Missing { capabilities, message } if stateless => Err(registered::missing(capabilities, message)),
         Outcome::Missing { message, .. } => Err(Failure::new(code::INVALID_REQUEST, message)),
         Outcome::Refused(message) => Err(Failure::new(code::INVALID_PARAMS, message)),
@@ -109,7 +108,7 @@ pub(super) async fn complete(desk: &Desk, key: &Key, catalog: &McpCatalog, param
     let argument = params.get("argument").filter(|argument| argument.get("name").is_some_and(Value::is_string));
     let argument = argument.ok_or_else(|| invalid("argument: write its name and value"))?;
     let request = json!({ "complete": { "ref": of, "argument": argument, "context": params.get("context") } });
-    let done = desk.eval(key, EvalRequest { code: served(&request), ..EvalRequest::default() }).await;
+    let done = desk.eval(key, serving(&request, None)).await;
     let done = done.map_err(|error| of_api(&error))?;
     match (done.value, done.error) {
         (Some(completion), None) => Ok(json!({ "completion": completion })),

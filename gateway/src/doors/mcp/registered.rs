@@ -9,7 +9,7 @@ use dormouse_protocol::{
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 
-use super::{Failure, calls::Outcome, code, tools};
+use super::{Failure, cells::Outcome, code, tools};
 use crate::{
     auth::{Part, Verb},
     directory::Key,
@@ -75,7 +75,7 @@ pub(super) fn result(outcome: Outcome, stateless: bool) -> Result<Value, Failure
     Ok(match outcome {
         Outcome::End(value, cell) => answer(value, &cell),
         Outcome::Failed(cell) => tools::evaluated(&cell),
-        Outcome::Asks(asks) => asks,
+        Outcome::Asks(said) | Outcome::Task(said) => said,
         Outcome::Missing { capabilities, message } if stateless => return Err(missing(capabilities, message)),
         Outcome::Missing { message, .. } => tools::failed(&ApiError::new(ErrorCode::NotSupported, message)),
         Outcome::Refused(message) => return Err(Failure::new(code::INVALID_PARAMS, message)),

@@ -12,9 +12,10 @@ use tracing::{Instrument as _, Span};
 use super::{
     Failure,
     asked::Asked,
-    calls::{self, Call, Outcome},
+    calls::{self, Becomes, Call},
+    cells::Outcome,
     clients::{self, Client},
-    code, failed, listening, logged, message_of, of_api, offered, registered,
+    code, failed, listening, logged, message_of, of_api, offered, registered, runs,
     told::{self, Told},
 };
 use crate::{audit, directory::Key, doors::desk::Desk};
@@ -25,7 +26,11 @@ pub(super) async fn answer(asked: Asked, method: String, params: Value, headers:
     if method == "subscriptions/listen" && asked.is_stateless() {
         return match asked.session() {
             Ok(key) => {
-                let listening = listen(asked.desk.clone(), key.clone(), listening::Wanted::named(&id, &params)).await;
+                let wanted = listening::Wanted::named(&id, &params);
+                if wanted.has_tasks() && !runs::are_known(&params) {
+                    return failed(&id, runs::unknown());
+                }
+                let listening = listen(asked.desk.clone(), key.clone(), wanted).await;
                 listening.unwrap_or_else(|error| failed(&id, of_api(&error)))
             }
             Err(failure) => failed(&id, failure),
@@ -95,7 +100,16 @@ pub(super) fn resumed(desk: &Desk, headers: &HeaderMap) -> Option<Response> {
     let (desk, can) = (desk.clone(), Client::known(headers).can);
     let wanted = told::Wanted { returns: true, ..told::Wanted::default() };
     Some(told::stream(desk.review.clone(), Some(mark.id.clone()), wanted, move |told: Told| async move {
-        let call = Call { desk: &desk, key: &key, of: mark.of, id: &mark.id, can: &can, told: Some(&told), stateless: false };
+        let call = Call {
+            desk: &desk,
+            key: &key,
+            of: mark.of,
+            id: &mark.id,
+            can: &can,
+            told: Some(&told),
+            stateless: false,
+            becomes: Becomes::Answer,
+        };
         let outcome = desk.logged(("resume", &key, mark.of), call.resume(&mark), |outcome| Some(audit::done(outcome))).await;
         let result = match (mark.of, outcome) {
             ("tool", Err(error)) => Ok(super::tools::failed(&error)),

@@ -174,7 +174,7 @@ pub(super) fn stream<F: Future<Output = Option<Value>> + Send + 'static>(
 pub(super) async fn eval(desk: &Desk, key: &Key, eval: EvalRequest, told: Option<&Told>) -> Result<(EvalResult, u64), ApiError> {
     let Some(told) = told else { return Ok((desk.eval(key, eval).await?, 0)) };
     let mut events = Events::new(desk, desk.eval_events(key, eval).await?);
-    let mut furthest = -1.0;
+    let (mut furthest, mut printed) = (-1.0, false);
     while let Some(line) = events.next().await {
         let Ok(EventOfCell { seq, body, .. }) = serde_json::from_slice::<EventOfCell>(&line) else { continue };
         match body {
@@ -183,7 +183,8 @@ pub(super) async fn eval(desk: &Desk, key: &Key, eval: EvalRequest, told: Option
                 furthest = fraction;
                 told.progress(fraction, &note).await;
             }
-            EventBody::Log { level, text } => told.log(key, &level, &text, events.room()).await,
+            EventBody::Log { level, text } => printed |= told.log(key, &level, &text, events.room()).await,
+            EventBody::Restarted {} if printed => told.restarted(key).await,
             EventBody::Final { result } => {
                 if let Some(room) = Holding::current() {
                     room.take_over(events.room());
@@ -231,14 +232,28 @@ impl Told {
         self.notify("notifications/progress", json!({ "progressToken": token, "progress": fraction, "total": 1, "message": note })).await;
     }
 
-    async fn log(&self, key: &Key, level: &str, text: &str, room: &Holding) {
+    /// Tells of a line, if the client wants to hear of such. Answers whether it does.
+    async fn log(&self, key: &Key, level: &str, text: &str, room: &Holding) -> bool {
         let level = Level::of_console(level);
-        if self.wanted.level.is_some_and(|least| level >= least) {
-            let params = json!({ "level": level.name(), "logger": key.name, "data": text });
-            let message = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params });
-            self.send(Sent { room: Some(room.clone()), ..message.into() }).await;
+        let wanted = self.wanted.level.is_some_and(|least| level >= least);
+        if wanted {
+            self.send(Sent { room: Some(room.clone()), ..line(key, level, json!(text)).into() }).await;
+        }
+        wanted
+    }
+
+    /// Says that the lines which came do not hold: the cell may run again. It has the least level that the client wants, so whoever got one gets this.
+    async fn restarted(&self, key: &Key) {
+        if let Some(level) = self.wanted.level {
+            self.send(line(key, level, json!({ "restarted": true })).into()).await;
         }
     }
+}
+
+/// A line of the log.
+fn line(key: &Key, level: Level, data: Value) -> Value {
+    let params = json!({ "level": level.name(), "logger": key.name, "data": data });
+    json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params })
 }
 
 #[cfg(test)]
@@ -262,5 +277,17 @@ mod tests {
         for (console, level) in [("debug", "debug"), ("log", "info"), ("info", "info"), ("warn", "warning"), ("error", "error")] {
             assert_eq!(Level::of_console(console).name(), level);
         }
+    }
+
+    #[tokio::test]
+    async fn whoever_hears_of_lines_hears_that_they_do_not_hold() {
+        let (out, mut queue) = mpsc::channel(QUEUED_MAX);
+        let wanted = Wanted { level: Level::named("warning"), ..Wanted::default() };
+        let key = Key::new("ns", "s");
+        Told { wanted, out: out.clone() }.restarted(&key).await;
+        Told { wanted: Wanted::default(), out }.restarted(&key).await;
+        let said = queue.recv().await.and_then(|sent| sent.message).unwrap();
+        assert_eq!(said["params"], json!({ "level": "warning", "logger": "s", "data": { "restarted": true } }));
+        assert!(queue.recv().await.is_none(), "who hears of no lines hears nothing");
     }
 }

@@ -231,7 +231,7 @@ pub(super) async fn call(desk: &Desk, name: &str, arguments: Value, tasks: bool,
             };
             if asked.background {
                 let run = desk.accept_run(&key, eval).await?;
-                return if tasks { Ok(runs::created(&key, &run)) } else { structured(&run) };
+                return if tasks { Ok(runs::created(&key, &run.id, &run)) } else { structured(&run) };
             }
             let ended = told::eval(desk, &key, eval, told).await;
             task::look_at_end(desk, &key, &ended).await;
