@@ -264,7 +264,10 @@ pub(super) async fn answered(desk: &Desk, id: &Value, result: Option<Value>, err
     };
     let held = json!({ "call": call, "hold": { *name: answer } });
     let idempotency_key = format!("{}{}", answer_key(call, name), short("answer", &held));
-    let holding = hold(desk, &key, &held, idempotency_key);
+    let holding = async {
+        let gone = hold(desk, &key, &held, idempotency_key).await?;
+        gone.map_or(Ok(()), |gone| Err(ApiError::new(ErrorCode::InvalidRequest, gone)))
+    };
     Some(desk.logged(("answer", &key, ""), holding, |held| Some(audit::done(held))).await)
 }
 

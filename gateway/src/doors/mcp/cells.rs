@@ -100,18 +100,18 @@ pub(super) fn serving(request: &Value, idempotency_key: Option<String>) -> EvalR
     EvalRequest { code, idempotency_key, ..EvalRequest::default() }
 }
 
-/// Leaves answers with a call, for the cell that goes on with it.
+/// Leaves answers with a call, for the cell that goes on with it. Answers why it cannot, where no such call waits.
 ///
 /// # Errors
-/// `InvalidRequest`: one of them is none. `Conflict`: no such call waits. As of [`Desk::eval`].
-pub(super) async fn hold(desk: &Desk, key: &Key, held: &Value, idempotency_key: String) -> Result<(), ApiError> {
+/// `InvalidRequest`: one of them is none. As of [`Desk::eval`].
+pub(super) async fn hold(desk: &Desk, key: &Key, held: &Value, idempotency_key: String) -> Result<Option<String>, ApiError> {
     let result = desk.eval(key, serving(held, Some(idempotency_key))).await?;
     let said = |name: &str| result.value.as_ref().and_then(|value| value.get(name));
     match (said("refused").and_then(Value::as_str), &result.error) {
-        (Some(refused), _) if said("gone").is_some() => Err(ApiError::new(ErrorCode::Conflict, refused)),
+        (Some(refused), _) if said("gone").is_some() => Ok(Some(refused.to_owned())),
         (Some(refused), _) => Err(ApiError::new(ErrorCode::InvalidRequest, refused)),
         (None, Some(error)) => Err(ApiError::new(error.code, error.message.clone())),
-        (None, None) => Ok(()),
+        (None, None) => Ok(None),
     }
 }
 

@@ -119,14 +119,12 @@ fn none(task: &str) -> ApiError {
 
 /// What the cell of a run that has ended says.
 fn said(run: &Run) -> Result<Cell, ApiError> {
-    match &run.result {
-        Some(result) => cells::said(result.clone()),
-        None => {
-            let bytes = run.dropped.as_ref().map(|dropped| dropped.bytes).unwrap_or_default();
-            let message = format!("the call has ended, and what it said is too large to be kept: {bytes} bytes; put it into a file");
-            Err(ApiError::new(ErrorCode::QuotaExceeded, message))
-        }
-    }
+    let Some(result) = &run.result else {
+        let bytes = run.dropped.as_ref().map(|dropped| dropped.bytes).unwrap_or_default();
+        let message = format!("the call has ended, and what it said is too large to be kept: {bytes} bytes; put it into a file");
+        return Err(ApiError::new(ErrorCode::QuotaExceeded, message));
+    };
+    cells::said(result.clone())
 }
 
 /// A task of a session as it stands, by all of the session's runs. `asks`: whether whoever sees it can be asked for an approval.
@@ -185,11 +183,8 @@ async fn update(desk: &Desk, key: &Key, call: &str, said: Map<String, Value>) ->
     let left = answers.len() < asks.len();
     let held = json!({ "call": call, "hold": answers });
     let digest = short("answers", &held);
-    match hold(desk, key, &held, format!("{KEY}{call}-held-{digest}")).await {
-        // The cell that goes on says that the call is no more.
-        Err(error) if error.code == ErrorCode::Conflict => {}
-        held => held?,
-    }
+    // Where no call waits any more, the cell that goes on says so.
+    hold(desk, key, &held, format!("{KEY}{call}-held-{digest}")).await?;
     let next = serving(&json!({ "call": call, "next": true }), Some(format!("{KEY}{call}-next-{digest}")));
     let run = desk.accept_run(key, next).await?;
     if left {
