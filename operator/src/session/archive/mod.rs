@@ -30,7 +30,7 @@ use dormouse_crds::{
     session::{KernelSession, KernelSessionStatus, StoredAs},
 };
 use dormouse_lifecycle::{Head, SessionKey, head::MANIFEST_BYTES_MAX, inline::INLINE_BYTES_MAX};
-use dormouse_store::{Condition, PutError};
+use dormouse_store::{Condition, ListFrom, PutError};
 use jiff::Timestamp;
 use kube::{
     Api, ResourceExt as _,
@@ -209,7 +209,8 @@ async fn is_as_told(shelf: &Shelf, key: &SessionKey, status: &KernelSessionStatu
 /// Says in the store that the session's uid may be that of no API object.
 async fn mark(shelf: &Shelf, key: &SessionKey) -> Result<(), ReconcileError> {
     let [own, of_brokers] = key.archived();
-    let has_calls = !shelf.store.list_after(&key.of_brokers(), "", 1).await.map_err(ShelfError::from)?.is_empty();
+    let calls = shelf.store.list_page(&key.of_brokers(), ListFrom::Start, Some(1)).await.map_err(ShelfError::from)?;
+    let has_calls = !calls.keys.is_empty();
     for marker in [Some(own), has_calls.then_some(of_brokers)].into_iter().flatten() {
         match shelf.store.put(&marker, Default::default(), Condition::Absent).await {
             Ok(_) | Err(PutError::Refused) => {}
