@@ -22,7 +22,7 @@ use dormouse_protocol::{
 };
 use dormouse_service::{
     ca::{Ca, LEAF_VALIDITY},
-    tls::{Identity, PeerClient, Process, TlsFiles},
+    tls::{Identity, PeerClient, TlsFiles},
 };
 use dormouse_store::{Condition, S3, S3Options, SnapshotStore};
 use dormouse_testkit::{apiserver::ApiServer, distance::Distance, minio::Minio};
@@ -173,8 +173,7 @@ impl Cluster {
         while directory.pods(NAMESPACE, "default").iter().filter(|pod| pod.ready).count() < PODS.len() || !directory.pending().is_empty() {
             let _ = changes.recv().await;
         }
-        let kernels =
-            Kernels::new(PeerClient::new(files(&ca, &Identity::new(Process::Gateway, "dormouse-system", "gateway").dns_name())?)?);
+        let kernels = Kernels::new(PeerClient::new(files(&ca, &Identity::gateway("dormouse-system").dns_name())?)?);
         let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(Loopback::default()));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let client = Client::new(&format!("http://{}", listener.local_addr()?), NAMESPACE, None)?;

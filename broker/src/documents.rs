@@ -82,7 +82,7 @@ impl BrokerStore {
     pub(crate) async fn names(&self, prefix: &str, max: usize) -> Result<Vec<String>, DocumentError> {
         let (mut names, mut next) = (Vec::new(), None);
         loop {
-            let page = again(|| self.store.list_page(prefix, ListFrom::next(next.as_deref()))).await?;
+            let page = again(|| self.store.list_page(prefix, ListFrom::next(next.as_deref()), None)).await?;
             names.extend(page.keys.iter().filter_map(|key| key.strip_prefix(prefix)).map(str::to_owned));
             next = page.next;
             // A store that answers in parts does so in order.

@@ -201,7 +201,7 @@ async fn a_session_that_was_not_made_counts_no_more_and_nobody_but_a_gateway_is_
     let counts = replicas.iter().find(|replica| replica.name == counts).unwrap();
     let ask = async |who: Process, path: &str, name: &str| {
         let client = PeerClient::new(trust.files(who, "gateway")).unwrap();
-        let gateway = Identity::new(Process::Gateway, "default", "gateway");
+        let gateway = Identity::gateway("default");
         let request = client.request(Method::POST, &gateway, &counts.address.to_string(), path);
         let answer = client.send(request.json(&json!({ "namespace": "default", "name": name }))).await.unwrap();
         (answer.status().as_u16(), answer.json::<serde_json::Value>().await.unwrap())

@@ -17,7 +17,7 @@ use dormouse_crds::{
 };
 use dormouse_service::{
     ca::{Ca, CertPem},
-    tls::{Identity, Incarnation, Process, TlsError, TlsFiles},
+    tls::{Identity, Incarnation, TlsError, TlsFiles},
 };
 use dormouse_watch::WatchScope;
 use jiff::Timestamp;
@@ -40,8 +40,6 @@ use crate::{
 
 /// The Secret of the authority.
 pub const CA_SECRET: &str = "dormouse-ca";
-/// Name of the operator in its identity.
-const OPERATOR: &str = "operator";
 /// Annotation of the authority's Secret: whoever writes it, with any value, wants another authority.
 pub const ROTATE: &str = "dormouse.dev/rotate";
 /// Objects that a list asks for at once.
@@ -239,7 +237,7 @@ impl Authority {
     /// # Errors
     /// The certificate cannot be made.
     pub fn operator_tls(&self) -> Result<(TlsFiles, Timestamp), CaError> {
-        let identity = Identity::new(Process::Operator, &self.system_namespace, OPERATOR);
+        let identity = Identity::operator(&self.system_namespace);
         let pem = self.issue(&[identity.dns_name()])?;
         Ok((TlsFiles::from_pem(&pem)?, renew_at(Timestamp::now(), self.lives.certificate())))
     }

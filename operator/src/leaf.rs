@@ -13,8 +13,6 @@ use crate::restricted;
 pub const GATEWAY_SECRET: &str = "dormouse-gateway-tls";
 /// The Secret of the certificate that clients of the gateways see.
 pub const DOOR_SECRET: &str = "dormouse-gateway-door";
-/// Name of the gateways in their identities.
-const GATEWAY: &str = "gateway";
 
 /// Whose certificate, and where it is kept.
 #[derive(Debug, Clone)]
@@ -58,8 +56,8 @@ impl Leaf {
     /// The certificate of the gateways, who are in this namespace.
     #[must_use]
     pub fn gateway(namespace: &str) -> Self {
-        let labels = [(COMPONENT, GATEWAY), (MANAGED_BY, MANAGER)].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
-        let sans = vec![Identity::new(Process::Gateway, namespace, GATEWAY).dns_name()];
+        let labels = [(COMPONENT, Process::Gateway.as_str()), (MANAGED_BY, MANAGER)].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        let sans = vec![Identity::gateway(namespace).dns_name()];
         Self { namespace: namespace.to_owned(), secret: GATEWAY_SECRET.to_owned(), sans, labels, owner: None }
     }
 }

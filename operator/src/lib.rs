@@ -1,7 +1,8 @@
 //! The operator: KernelSession, ToolBroker and KernelPool objects to pods, policies, certificates and status.
 //!
 //! Each kind has a reconciler of the same shape: dereference what it names, validate it, build what it becomes, apply that, write status.
-//! Validate and build are pure; only the others hold a client. What is wrong with an object becomes its condition and never stalls others.
+//! Validate and build are pure; only the others hold a client. A session becomes no other object: what is done about it is decided in between, as
+//! purely (`dormouse_control::session::decide`). What is wrong with an object becomes its condition and never stalls others.
 //!
 //! It must not know how a session runs, and is never on the path of an eval or a wake: with the operator gone, sessions go on.
 #![cfg_attr(

@@ -10,7 +10,7 @@ use dormouse_lifecycle::{
     archive::{Group, GroupError, Kept, Refused, STORED_BYTES_MAX, group_of},
     keys,
 };
-use dormouse_store::{Condition, PutError, SnapshotStore, StoreError};
+use dormouse_store::{Condition, ListFrom, PutError, SnapshotStore, StoreError};
 use futures::StreamExt as _;
 use kube::Client;
 
@@ -164,8 +164,8 @@ impl Shelf {
         let (mut page, mut bytes) = (ArchivedPage::default(), 0);
         let (begun, name) =
             after.map_or(("", None), |after| after.split_once('/').map_or((after, None), |(group, name)| (group, Some(name))));
-        let mut groups = self.store.list_after(&self.prefix, &self.key(begun), GROUPS_READ_MAX).await?;
-        let listed_all = groups.len() < usize::from(GROUPS_READ_MAX);
+        let listed = self.store.list_page(&self.prefix, ListFrom::After(&self.key(begun)), Some(GROUPS_READ_MAX)).await?;
+        let (mut groups, listed_all) = (listed.keys, listed.next.is_none());
         if name.is_some() {
             groups.insert(0, self.key(begun));
         }

@@ -36,12 +36,7 @@ use dormouse_kernel::{BrokerTools, Pod, PodConfig};
 use dormouse_kms::KmsArgs;
 use dormouse_protocol::{broker::BROKER_PORT, kernel::KERNEL_PORT};
 use dormouse_seal::{Keyring, Seal};
-use dormouse_service::{
-    admin,
-    in_process::InProcess,
-    telemetry,
-    tls::{Identity, Process},
-};
+use dormouse_service::{admin, in_process::InProcess, telemetry, tls::Identity};
 use dormouse_store::SnapshotStore;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -159,9 +154,9 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         }
     });
 
-    let kernels = Kernels::new(within.client(forms.clone(), &Identity::new(Process::Gateway, SYSTEM, "gateway")));
+    let kernels = Kernels::new(within.client(forms.clone(), &Identity::gateway(SYSTEM)));
     // Reports and forgetting are the operator's right; here the directory does that work.
-    let reports = Kernels::new(within.client(forms, &Identity::new(Process::Operator, SYSTEM, "operator")));
+    let reports = Kernels::new(within.client(forms, &Identity::operator(SYSTEM)));
     let manifests: Vec<PathBuf> = args.sessions.iter().chain(&args.brokers).cloned().collect();
     let config_maps = sessions::config_maps(&manifests, &namespace)?;
     let cleanup = Arc::new(StoreCleanup { store, brokers: reports.clone() });

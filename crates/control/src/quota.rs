@@ -186,6 +186,13 @@ pub fn status(
     StatusUpdate::Write(Box::new(KernelQuotaStatus { observed_generation: generation, conditions, used, time: Some(rfc3339(now)) }))
 }
 
+/// Whether `next` says something else of [`EXCEEDED`] than the status that it replaces.
+#[must_use]
+pub fn changes_condition(before: &KernelQuotaStatus, next: &KernelQuotaStatus) -> bool {
+    let told = |status: &KernelQuotaStatus| find(&status.conditions, EXCEEDED).map(|condition| condition.status.clone());
+    told(before) != told(next)
+}
+
 /// What the processes of a namespace told of what is used. What cannot be asked now counts as it was told last.
 #[derive(Debug, Default)]
 pub struct Told {

@@ -82,6 +82,19 @@ fn a_status_is_written_when_it_changes_and_at_most_once_a_minute_unless_a_limit_
 }
 
 #[test]
+fn a_status_changes_its_condition_when_it_is_the_first_and_when_a_limit_is_reached_or_is_not_any_more() {
+    let (limits, none) = (amounts(&[(Limit::Sessions, 3)]), KernelQuotaStatus::default());
+    let told = |before: &KernelQuotaStatus, sessions, seconds| {
+        let used = amounts(&[(Limit::Sessions, sessions)]);
+        written(status(&limits, Some(1), before, used, Timestamp::from_second(seconds).unwrap()))
+    };
+    let within = told(&none, 1, 0);
+    let (more, reached) = (told(&within, 2, 100), told(&within, 3, 100));
+    let changes = [(&none, &within), (&within, &more), (&more, &reached), (&reached, &within), (&reached, &reached)];
+    assert_eq!(changes.map(|(before, next)| changes_condition(before, next)), [true, false, true, true, false]);
+}
+
+#[test]
 fn who_does_not_count_cells_leaves_what_was_told_of_them() {
     let limits = amounts(&[(Limit::EvalsPerSecond, 5), (Limit::StoredBytes, 100)]);
     let (all, stored) = (amounts(&[(Limit::EvalsPerSecond, 5), (Limit::StoredBytes, 1)]), amounts(&[(Limit::StoredBytes, 2)]));

@@ -70,7 +70,7 @@ impl TenantPrefix {
             for prefix in keys::shared(&self.store_prefix, &self.tenant) {
                 loop {
                     // What is deleted is in no later page.
-                    let page = store.list_page(&prefix, ListFrom::Start).await?;
+                    let page = store.list_page(&prefix, ListFrom::Start, None).await?;
                     if page.keys.is_empty() {
                         break;
                     }
@@ -93,7 +93,7 @@ impl TenantPrefix {
     async fn is_empty(&self, store: &dyn SnapshotStore) -> Result<bool, StoreError> {
         let (prefix, mut next) = (keys::tenant_prefix(&self.store_prefix, &self.tenant), None);
         loop {
-            let page = store.list_page(&prefix, ListFrom::next(next.as_deref())).await?;
+            let page = store.list_page(&prefix, ListFrom::next(next.as_deref()), None).await?;
             if !Listed::of(&self.store_prefix, &page.keys).is_empty() {
                 return Ok(false);
             }
@@ -169,12 +169,8 @@ impl SnapshotStore for Joined {
         self.inner.list(prefix).await
     }
 
-    async fn list_page(&self, prefix: &str, from: ListFrom<'_>) -> Result<KeyPage, StoreError> {
-        self.inner.list_page(prefix, from).await
-    }
-
-    async fn list_after(&self, prefix: &str, after: &str, keys_max: u16) -> Result<Vec<String>, StoreError> {
-        self.inner.list_after(prefix, after, keys_max).await
+    async fn list_page(&self, prefix: &str, from: ListFrom<'_>, keys_max: Option<u16>) -> Result<KeyPage, StoreError> {
+        self.inner.list_page(prefix, from, keys_max).await
     }
 }
 

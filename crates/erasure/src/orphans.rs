@@ -132,7 +132,7 @@ async fn list(store: &dyn SnapshotStore, scope: Scope<'_>) -> Result<(Listed, Le
     let (mut next, mut past) = (None, None);
     loop {
         let from = past.as_deref().map_or(ListFrom::next(next.as_deref()), ListFrom::After);
-        let mut page = store.list_page(&prefix, from).await?;
+        let mut page = store.list_page(&prefix, from, None).await?;
         let last = page.keys.last().and_then(|key| keys::tenant_of(scope.store_prefix, key));
         past = last.filter(|tenant| !(scope.is_ours)(tenant)).map(|tenant| keys::past_tenant(scope.store_prefix, tenant));
         page.keys.retain(|key| keys::tenant_of(scope.store_prefix, key).is_some_and(scope.is_ours));

@@ -188,7 +188,7 @@ impl SnapshotStore for Paged {
         self.0.list(prefix).await
     }
 
-    async fn list_page(&self, prefix: &str, from: ListFrom<'_>) -> Result<KeyPage, StoreError> {
+    async fn list_page(&self, prefix: &str, from: ListFrom<'_>, _: Option<u16>) -> Result<KeyPage, StoreError> {
         self.1.fetch_add(1, Ordering::SeqCst);
         let mut keys = self.0.list(prefix).await?;
         keys.sort_unstable();

@@ -19,7 +19,7 @@ fn files(ca: &Ca, name: String) -> TlsFiles {
 }
 
 fn gateway() -> Identity {
-    Identity::new(Process::Gateway, "dormouse-system", "gateway")
+    Identity::gateway("dormouse-system")
 }
 
 fn pod() -> Identity {

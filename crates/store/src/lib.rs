@@ -106,24 +106,19 @@ pub trait SnapshotStore: Send + Sync {
     /// Every key that begins with `prefix`, in no particular order: for what is bounded, such as one session.
     async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError>;
 
-    /// The same in parts, for what is not. What is written meanwhile may be in none.
-    async fn list_page(&self, prefix: &str, from: ListFrom<'_>) -> Result<KeyPage, StoreError> {
-        // A store that answers in one part names no next one.
-        let mut keys = self.list(prefix).await?;
-        if let ListFrom::After(after) = from {
-            keys.retain(|key| key.as_str() > after);
-        }
-        Ok(KeyPage { keys, next: None })
-    }
-
-    /// The first of the keys that begin with `prefix` and come after `after`, in the order of their bytes: `keys_max` at most, which is at most 1,000.
-    async fn list_after(&self, prefix: &str, after: &str, keys_max: u16) -> Result<Vec<String>, StoreError> {
+    /// The same in parts and in the order of the keys' bytes, for what is not. What is written meanwhile may be in none. A part has `keys_max` at
+    /// most, which is at most 1,000; `None`: as many as the store likes.
+    async fn list_page(&self, prefix: &str, from: ListFrom<'_>, keys_max: Option<u16>) -> Result<KeyPage, StoreError> {
         // A store that is in memory or on this machine.
         let mut keys = self.list(prefix).await?;
-        keys.retain(|key| key.as_str() > after);
+        if let ListFrom::Next(after) | ListFrom::After(after) = from {
+            keys.retain(|key| key.as_str() > after);
+        }
         keys.sort_unstable();
-        keys.truncate(keys_max.into());
-        Ok(keys)
+        let listed = keys.len();
+        keys.truncate(keys_max.map_or(listed, usize::from));
+        let next = if keys.len() < listed { keys.last().cloned() } else { None };
+        Ok(KeyPage { keys, next })
     }
 }
 

@@ -252,8 +252,8 @@ impl SnapshotStore for S3 {
         Ok(keys)
     }
 
-    async fn list_page(&self, prefix: &str, from: ListFrom<'_>) -> Result<KeyPage, StoreError> {
-        let request = self.client.list_objects_v2().bucket(&self.place.bucket).prefix(prefix);
+    async fn list_page(&self, prefix: &str, from: ListFrom<'_>, keys_max: Option<u16>) -> Result<KeyPage, StoreError> {
+        let request = self.client.list_objects_v2().bucket(&self.place.bucket).prefix(prefix).set_max_keys(keys_max.map(i32::from));
         let request = match from {
             ListFrom::Start => request,
             ListFrom::Next(token) => request.continuation_token(token),
@@ -262,11 +262,5 @@ impl SnapshotStore for S3 {
         let page = request.send().await.map_err(|error| self.place.classify("list", &error))?;
         let keys = page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key).collect();
         Ok(KeyPage { keys, next: page.next_continuation_token })
-    }
-
-    async fn list_after(&self, prefix: &str, after: &str, keys_max: u16) -> Result<Vec<String>, StoreError> {
-        let request = self.client.list_objects_v2().bucket(&self.place.bucket).prefix(prefix).max_keys(keys_max.into());
-        let page = request.start_after(after).send().await.map_err(|error| self.place.classify("list", &error))?;
-        Ok(page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key).collect())
     }
 }

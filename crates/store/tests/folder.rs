@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use dormouse_durable::LOGGED_BYTES_MAX;
-use dormouse_store::{Condition, Folder, PutError, SnapshotStore, StoreError, probe::conditional_writes};
+use dormouse_store::{Condition, Folder, ListFrom, PutError, SnapshotStore, StoreError, probe::conditional_writes};
 
 fn text(bytes: &'static str) -> Bytes {
     Bytes::from_static(bytes.as_bytes())
@@ -79,6 +79,23 @@ async fn deleting_takes_empty_folders_along_and_leaves_neighbours() {
     store.flush().await.unwrap();
     assert!(dir.path().join("objects/t/a/s/2").exists() && !dir.path().join("objects/t/a/s/1").exists());
     store.put("t/a/s/1/head", text("again"), Condition::Absent).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_listing_has_parts_of_the_size_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Folder::open(dir.path()).unwrap();
+    for key in ["t/a/4", "t/a/1", "t/a/3", "t/a/2", "t/b/5"] {
+        store.put(key, text("x"), Condition::None).await.unwrap();
+    }
+    let first = store.list_page("t/a/", ListFrom::Start, Some(2)).await.unwrap();
+    assert_eq!(first.keys, ["t/a/1", "t/a/2"]);
+    let rest = store.list_page("t/a/", ListFrom::Next(&first.next.unwrap()), Some(2)).await.unwrap();
+    assert_eq!((rest.keys, rest.next), (vec!["t/a/3".to_owned(), "t/a/4".to_owned()], None));
+    let behind = store.list_page("t/a/", ListFrom::After("t/a/3"), Some(2)).await.unwrap();
+    assert_eq!((behind.keys, behind.next), (vec!["t/a/4".to_owned()], None));
+    let whole = store.list_page("t/", ListFrom::Start, None).await.unwrap();
+    assert_eq!((whole.keys.len(), whole.next), (5, None));
 }
 
 #[tokio::test]

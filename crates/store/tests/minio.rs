@@ -57,15 +57,19 @@ async fn a_listing_goes_on_where_a_part_has_ended_or_behind_a_key() {
         assert!(futures::future::join_all(puts).await.iter().all(Result::is_ok));
     }
     store.put("t/team-2/x", text(""), Condition::None).await.unwrap();
-    let first = store.list_page("t/", ListFrom::Start).await.unwrap();
+    let first = store.list_page("t/", ListFrom::Start, None).await.unwrap();
     // What names a tenant may come before `/`.
     assert_eq!((first.keys.len(), first.keys[0].as_str()), (1_000, "t/team-2/x"));
-    let rest = store.list_page("t/", ListFrom::Next(&first.next.unwrap())).await.unwrap();
+    let rest = store.list_page("t/", ListFrom::Next(&first.next.unwrap()), None).await.unwrap();
     assert_eq!((rest.keys.as_slice(), rest.next), (&keys[999..], None));
-    let behind = store.list_page("t/", ListFrom::After("t/team/0499")).await.unwrap();
+    let behind = store.list_page("t/", ListFrom::After("t/team/0499"), None).await.unwrap();
     assert_eq!((behind.keys.as_slice(), behind.next), (&keys[500..], None));
+    let some = store.list_page("t/", ListFrom::After("t/team/0499"), Some(3)).await.unwrap();
+    assert_eq!(some.keys, &keys[500..503]);
+    let more = store.list_page("t/", ListFrom::Next(&some.next.unwrap()), Some(3)).await.unwrap();
+    assert_eq!(more.keys, &keys[503..506]);
     store.put("t/team0/x", text(""), Condition::None).await.unwrap();
-    assert_eq!(store.list_page("t/", ListFrom::After("t/team0")).await.unwrap().keys, ["t/team0/x"]);
+    assert_eq!(store.list_page("t/", ListFrom::After("t/team0"), None).await.unwrap().keys, ["t/team0/x"]);
 }
 
 #[tokio::test]

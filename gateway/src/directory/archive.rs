@@ -5,7 +5,7 @@ use std::time::Duration;
 use dormouse_control::archive::{Archived, ArchivedPage, FindCall, PAGE_BYTES_MAX, PageCall};
 use dormouse_service::{
     answer::read_json,
-    tls::{Identity, PeerClient, Process},
+    tls::{Identity, PeerClient},
 };
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
@@ -29,7 +29,7 @@ impl ArchiveClient {
     /// The archive of the operator at `address` (`host:port`); a name may stand for several, of which the one that leads answers.
     #[must_use]
     pub fn new(client: PeerClient, system_namespace: &str, address: String) -> Self {
-        Self { client, operator: Identity::new(Process::Operator, system_namespace, "operator"), address }
+        Self { client, operator: Identity::operator(system_namespace), address }
     }
 
     /// The session of this name, if it is in the archive.

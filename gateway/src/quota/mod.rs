@@ -1,9 +1,10 @@
 //! What the KernelQuotas of a namespace leave to use.
 //!
 //! What is used, [`measure`] knows, and what of it reaches a limit, `control::quota`. Cells of a second, and what is being made, are counted by one
-//! gateway for all ([`crate::tally`]). What the status of quotas says follows in [`status`].
+//! gateway for all ([`crate::tally`]). What the status of quotas says follows in [`status`], in the order that [`queue`] knows.
 
 mod measure;
+mod queue;
 pub(crate) mod status;
 
 use dormouse_control::{

@@ -2,26 +2,26 @@
 //!
 //! Every gateway looks at the namespaces whose cells and wakes it admits. That sessions come, go and fall asleep, that the clock takes back what was
 //! used, and how many cells began, is told by the one that counts for the namespace. All of them together write no more than
-//! `control::writes::QuotaWrites` allows.
+//! `control::writes::QuotaWrites` allows, and whose condition changes first ([`WriteQueue`]).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use dormouse_control::{
-    quota::{StatusUpdate, falls_after, status},
-    writes::QuotaWrites,
-};
+use dormouse_control::quota::{StatusUpdate, changes_condition, falls_after, status};
 use dormouse_crds::quota::KernelQuotaSpec;
 use futures::{StreamExt as _, stream};
 use tokio::{sync::broadcast::error::RecvError, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::measure::measure;
+use super::{
+    measure::measure,
+    queue::{Waiting, WriteQueue},
+};
 use crate::{
     chain::chain,
-    directory::Change,
+    directory::{Change, Key},
     peers::{First, Peers},
     router::Router,
 };
@@ -30,14 +30,20 @@ use crate::{
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// After so long it is looked once more: a cell counts when it has ended, and a heap until its session sleeps.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
-/// Namespaces that are looked at, or wait for their turn to be written, at the same time: one whose pods hang holds up few others, and what is
-/// written was looked at a moment ago.
+/// Namespaces that are looked at at the same time: one whose pods hang holds up few others.
 const LOOKS_MAX: usize = 8;
 
 /// Runs until `shutdown`.
 pub(crate) async fn run(router: Router, peers: Peers, shutdown: CancellationToken) {
-    let both = async { tokio::join!(note_changes(&router, peers.clone()), look_again_and_again(&router, &peers)) };
-    shutdown.run_until_cancelled(both).await;
+    let queue = WriteQueue::default();
+    let all = async {
+        tokio::join!(
+            note_changes(&router, peers.clone()),
+            look_again_and_again(&router, &peers, &queue),
+            write_in_turn(&router, &peers, &queue)
+        )
+    };
+    shutdown.run_until_cancelled(all).await;
 }
 
 /// Whether it is this gateway that counts for the namespace.
@@ -76,8 +82,7 @@ fn note_all(router: &Router, peers: &Peers) {
     }
 }
 
-async fn look_again_and_again(router: &Router, peers: &Peers) {
-    let writes = QuotaWrites::default();
+async fn look_again_and_again(router: &Router, peers: &Peers, queue: &WriteQueue) {
     // When to look at a namespace again of which nobody may tell anything.
     let mut again: BTreeMap<String, Instant> = BTreeMap::new();
     loop {
@@ -85,10 +90,8 @@ async fn look_again_and_again(router: &Router, peers: &Peers) {
         let now = Instant::now();
         let mut looks: BTreeMap<String, bool> = again.extract_if(.., |_, at| *at <= now).map(|(namespace, _)| (namespace, false)).collect();
         looks.extend(router.quotas().take_touched().into_iter().map(|namespace| (namespace, true)));
-        let looks = stream::iter(looks).map(|(namespace, touched)| {
-            let writes = &writes;
-            async move { (look(router, peers, writes, &namespace, touched).await, namespace) }
-        });
+        let looks = stream::iter(looks)
+            .map(|(namespace, touched)| async move { (look(router, peers, queue, &namespace, touched).await, namespace) });
         let mut looks = std::pin::pin!(looks.buffer_unordered(LOOKS_MAX));
         while let Some((wait, namespace)) = looks.next().await {
             match wait {
@@ -99,11 +102,13 @@ async fn look_again_and_again(router: &Router, peers: &Peers) {
     }
 }
 
-/// Has the status of the namespace's quotas say what is used. `touched`: that may change a moment later. The answer is after how long to look again.
-async fn look(router: &Router, peers: &Peers, writes: &QuotaWrites, namespace: &str, touched: bool) -> Option<Duration> {
+/// Has those quotas of the namespace wait to be written whose status does not say what is used. `touched`: that may change a moment later. The
+/// answer is after how long to look again.
+async fn look(router: &Router, peers: &Peers, queue: &WriteQueue, namespace: &str, touched: bool) -> Option<Duration> {
     let (directory, clock) = (router.directory(), router.clock());
     let limits = directory.limits(namespace);
     if limits == KernelQuotaSpec::default() {
+        queue.replace(namespace, BTreeMap::new());
         return None;
     }
     let mut used = measure(router, namespace, &limits, Duration::ZERO).await;
@@ -113,25 +118,54 @@ async fn look(router: &Router, peers: &Peers, writes: &QuotaWrites, namespace: &
         used.evals_per_second = Some(router.quotas().of(namespace).most_cells(now.as_millisecond()));
         waits.extend(falls_after(&limits, &used, now));
     }
+    let mut waiting = BTreeMap::new();
     for quota in directory.quotas(Some(namespace)) {
-        let next = match status(&quota.limits, quota.generation, &quota.status, used, now) {
-            StatusUpdate::Current => continue,
-            StatusUpdate::After(wait) => {
-                waits.push(wait);
-                continue;
-            }
-            StatusUpdate::Write(next) => *next,
-        };
-        let gateways = u32::try_from(peers.count()).unwrap_or(u32::MAX);
-        tokio::time::sleep(writes.turn(gateways, Instant::now().into_std())).await;
-        match directory.write_quota(&quota, next).await {
-            Ok(()) => router.metrics().quota_status_written(),
-            // Who else has written it may have told the same.
-            Err(error) => {
-                tracing::debug!(quota = %quota.key, error = %chain(&error), "the status of a quota is not written; it is tried again");
-                waits.push(AGAIN_AFTER);
+        match status(&quota.limits, quota.generation, &quota.status, used, now) {
+            StatusUpdate::Current => {}
+            StatusUpdate::After(wait) => waits.push(wait),
+            StatusUpdate::Write(next) => {
+                let changes_condition = changes_condition(&quota.status, &next);
+                let written = quota.status.time.as_deref().and_then(|time| time.parse().ok());
+                waiting.insert(quota.key.clone(), Waiting { changes_condition, written, used });
             }
         }
     }
+    queue.replace(namespace, waiting);
     waits.into_iter().min()
+}
+
+async fn write_in_turn(router: &Router, peers: &Peers, queue: &WriteQueue) {
+    loop {
+        queue.turn(u32::try_from(peers.count()).unwrap_or(u32::MAX)).await;
+        // Who has nothing to tell any more takes no turn.
+        while let Some((key, waiting)) = queue.take_first() {
+            if write(router, &key, waiting.used).await {
+                break;
+            }
+        }
+    }
+}
+
+/// Writes the status of a quota, if it does not say yet that so much is used. The answer is whether that was tried.
+async fn write(router: &Router, key: &Key, used: KernelQuotaSpec) -> bool {
+    let directory = router.directory();
+    let Some(quota) = directory.quotas(Some(&key.namespace)).into_iter().find(|quota| quota.key == *key) else { return false };
+    let next = match status(&quota.limits, quota.generation, &quota.status, used, router.clock().now()) {
+        StatusUpdate::Current => return false,
+        // Another gateway has written it meanwhile: when it may be written again, the next look says.
+        StatusUpdate::After(_) => {
+            router.quotas().touch(&key.namespace);
+            return false;
+        }
+        StatusUpdate::Write(next) => *next,
+    };
+    match directory.write_quota(&quota, next).await {
+        Ok(()) => router.metrics().quota_status_written(),
+        // Who else has written it may have told the same.
+        Err(error) => {
+            tracing::debug!(quota = %quota.key, error = %chain(&error), "the status of a quota is not written; it is tried again");
+            router.quotas().touch(&key.namespace);
+        }
+    }
+    true
 }

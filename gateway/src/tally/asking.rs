@@ -9,7 +9,7 @@ use std::{
 
 use dormouse_service::{
     answer::read_json,
-    tls::{Identity, PeerClient, Process},
+    tls::{Identity, PeerClient},
 };
 use reqwest::Method;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -21,8 +21,6 @@ use crate::{
     peers::{First, Peers},
 };
 
-/// What gateways are called in their certificate.
-const GATEWAY: &str = "gateway";
 /// How long the gateway that counts may take to answer: it may have to wait for the next second of the clock.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// For so long one that has not answered is not asked again.
@@ -54,7 +52,7 @@ pub(super) struct Counted<T> {
 
 impl Asking {
     pub(super) fn new(peers: Peers, client: PeerClient, system_namespace: &str, port: u16) -> Self {
-        let gateway = Identity::new(Process::Gateway, system_namespace, GATEWAY);
+        let gateway = Identity::gateway(system_namespace);
         Self { peers, client, gateway, port, silent: Mutex::default() }
     }
 

@@ -11,7 +11,7 @@ use dormouse_control::{
     session::deletion_blocked,
 };
 use dormouse_crds::{
-    labels::{ABANDON_STORAGE, STORAGE_FINALIZER},
+    labels::ABANDON_STORAGE,
     pool::{KernelPool, Storage},
     session::{KernelSession, Placement},
 };
@@ -33,7 +33,7 @@ use crate::{
     controller::Outcome,
     error::ReconcileError,
     pods::{address_of, is_over},
-    session::{archive, patch::patch_status, told},
+    session::{archive, finalizer, patch::patch_status, told},
     storage::{self, StorageError, misplaced},
 };
 
@@ -49,7 +49,7 @@ const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 /// # Errors
 /// The API server, the store or the pod failed; it will be tried again from the start.
 pub async fn reconcile(session: &KernelSession, context: &Context) -> Outcome {
-    if !super::has_finalizer(session) {
+    if !finalizer::is_there(session) {
         return Ok(Action::await_change());
     }
     let namespace = session.namespace().unwrap_or_default();
@@ -57,7 +57,7 @@ pub async fn reconcile(session: &KernelSession, context: &Context) -> Outcome {
     // What was seen may be from before this process took the finalizer away: a tombstone that is put now would be left behind.
     let sessions: Api<KernelSession> = Api::namespaced(context.client.clone(), &namespace);
     let Some(now) = sessions.get_opt(&session.name_any()).await? else { return Ok(Action::await_change()) };
-    if now.uid() != session.uid() || !super::has_finalizer(&now) {
+    if now.uid() != session.uid() || !finalizer::is_there(&now) {
         return Ok(Action::await_change());
     }
     if now.annotations().get(ABANDON_STORAGE).is_some_and(|abandon| abandon == "true") {
@@ -73,8 +73,7 @@ pub async fn reconcile(session: &KernelSession, context: &Context) -> Outcome {
         return Ok(Action::requeue(BLOCKED_RETRY));
     }
     tell_deleted(session, context).await?;
-    let finalizers = session.finalizers().iter().filter(|name| *name != STORAGE_FINALIZER).cloned().collect();
-    super::patch_finalizers(&context.client, session, finalizers).await?;
+    finalizer::remove(&context.client, session).await?;
     context.writes.caught_up(&uid);
     tracing::info!(namespace, name = session.name_any(), uid, "session deleted, its storage swept");
     Ok(Action::await_change())

@@ -8,6 +8,7 @@ use axum::{
 };
 use clap::Parser as _;
 use dormouse_control::writes::Writes;
+use dormouse_crds::labels::STORAGE_FINALIZER;
 use dormouse_service::{Metrics, tls::PeerClient};
 use kube::{
     Client,

@@ -11,6 +11,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+use crate::context::Context;
+
 /// Fields that come and go. What is not there now is removed, whatever this process has seen of it.
 const PASSING: [&str; 6] = ["heap", "nextWakeTime", "pendingApprovals", "pendingJobs", "pendingHostcalls", "mcpTools"];
 /// Fields that others write: the gateway, and whoever brings a session back from the archive.
@@ -27,6 +29,28 @@ pub(super) async fn patch_status(client: &Client, of: &KernelSession, status: &K
     match api.patch_status(&of.name_any(), &params, &Patch::Merge(&body)).await {
         Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
         other => other.map(drop),
+    }
+}
+
+/// Clears the placement that was read. A gateway that placed the session anew meanwhile wins: the write then conflicts.
+///
+/// # Errors
+/// The API server refuses it or cannot be reached.
+pub(super) async fn clear_placement(context: &Context, session: &KernelSession) -> Result<(), kube::Error> {
+    let api: Api<KernelSession> = Api::namespaced(context.client.clone(), &session.namespace().unwrap_or_default());
+    let body = json!({
+        "metadata": { "resourceVersion": session.resource_version(), "uid": session.uid() },
+        "status": { "placement": null },
+    });
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    match api.patch_status(&session.name_any(), &params, &Patch::Merge(&body)).await {
+        Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
+        other => {
+            other?;
+            context.metrics.placements_cleared.inc();
+            tracing::info!(namespace = session.namespace(), name = session.name_any(), "placement cleared: the process is gone");
+            Ok(())
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use dormouse_control::session::Stored;
 use dormouse_crds::{labels::POOL, session::KernelSession};
 use dormouse_protocol::kernel::{Anchor, KERNEL_PORT, StoredCall, StoredStatus};
 use dormouse_service::{answer::read_json, tls::Identity};
@@ -24,31 +25,9 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pods that are asked at a time.
 const ASKED_MAX: usize = 3;
 
-/// What could be learned.
-#[derive(Debug)]
-pub enum Stored {
-    /// There is nothing to ask: a process has the session, or it has yet to start, and is started.
-    NotAsked,
-    /// This.
-    Told(Box<StoredStatus>),
-    /// No pod has answered.
-    Silent,
-}
-
-impl Stored {
-    /// It, if it was told.
-    #[must_use]
-    pub fn status(&self) -> Option<&StoredStatus> {
-        match self {
-            Self::Told(status) => Some(status),
-            Self::NotAsked | Self::Silent => None,
-        }
-    }
-}
-
 /// Asks pods of the session's pool, one after the other.
 pub async fn ask(session: &KernelSession, context: &Context) -> Stored {
-    let Some(call) = call(session) else { return Stored::NotAsked };
+    let Some(call) = call(session) else { return Stored::Nothing };
     let pods = context.caches.pods.state();
     let mine = |pod: &Pod| pod.namespace().as_deref() == Some(&call.namespace) && pod.labels().get(POOL) == Some(&session.spec.pool);
     for pod in pods.iter().filter(|pod| mine(pod) && !is_over(pod)).take(ASKED_MAX) {

@@ -124,7 +124,7 @@ mod tests {
         let shutdown = CancellationToken::new();
         let tls = issue(Identity::new(Process::Broker, "team-a", "tools"));
         let serving = tokio::spawn(Server::new(tls).serve(listener, routes, shutdown.clone()));
-        let client = PeerClient::new(issue(Identity::new(Process::Operator, "dormouse-system", "operator"))).unwrap();
+        let client = PeerClient::new(issue(Identity::operator("dormouse-system"))).unwrap();
         let tell = async |broker: Option<ToolBroker>, at: &str, seconds: i64| {
             tell_deleted(&session(), broker.as_ref(), &client, at, after(seconds)).await.map_err(|error| error.to_string())
         };

@@ -7,11 +7,13 @@ use dormouse_protocol::kernel::{SessionReport, StoredStatus};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+mod decision;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod status;
 mod urgency;
 
+pub use decision::{Decision, Liveness, Next, Observation, StatusUpdate, Stored, UnreadUpdate, decide};
 pub use status::{Facts, Process, deletion_blocked, human, is_live, never_started, state_of, status};
 pub use urgency::{Urgency, urgency};
 

@@ -68,7 +68,7 @@ pub struct Identity {
     pub namespace: String,
     /// The pool of a kernel pod.
     pub pool: Option<String>,
-    /// The pod's name for a kernel, the ToolBroker's for a broker.
+    /// The pod's name for a kernel, the ToolBroker's for a broker, its kind's for another.
     pub name: String,
 }
 
@@ -81,6 +81,16 @@ impl Identity {
     /// The identity of a kernel pod.
     pub fn kernel(namespace: impl Into<String>, pool: impl Into<String>, pod: impl Into<String>) -> Self {
         Self { process: Process::Kernel, namespace: namespace.into(), pool: Some(pool.into()), name: pod.into() }
+    }
+
+    /// The identity that the gateways of an installation share.
+    pub fn gateway(system_namespace: impl Into<String>) -> Self {
+        Self::new(Process::Gateway, system_namespace, Process::Gateway.as_str())
+    }
+
+    /// The identity that the operators of an installation share.
+    pub fn operator(system_namespace: impl Into<String>) -> Self {
+        Self::new(Process::Operator, system_namespace, Process::Operator.as_str())
     }
 
     /// The DNS name that a certificate must hold.
@@ -227,6 +237,8 @@ mod tests {
         let identity = Identity::new(Process::Broker, "team-a", "tools.v2");
         assert_eq!(identity.dns_name(), "tools.v2.team-a.broker.dormouse.internal");
         assert_eq!(identity.dns_name().parse::<Identity>(), Ok(identity));
+        assert_eq!(Identity::gateway("sys").dns_name(), "gateway.sys.gateway.dormouse.internal");
+        assert_eq!(Identity::operator("sys").dns_name(), "operator.sys.operator.dormouse.internal");
         let pod = Identity::kernel("team-a", "small", "pod-1");
         assert_eq!(pod.dns_name(), "pod-1.small.team-a.kernel.dormouse.internal");
         assert_eq!(pod.dns_name().parse::<Identity>(), Ok(pod));

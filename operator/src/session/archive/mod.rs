@@ -30,7 +30,7 @@ use dormouse_crds::{
     session::{KernelSession, KernelSessionStatus, StoredAs},
 };
 use dormouse_lifecycle::{Head, SessionKey, head::MANIFEST_BYTES_MAX, inline::INLINE_BYTES_MAX};
-use dormouse_store::{Condition, PutError};
+use dormouse_store::{Condition, ListFrom, PutError};
 use jiff::Timestamp;
 use kube::{
     Api, ResourceExt as _,
@@ -43,7 +43,7 @@ use crate::{
     context::Context,
     controller::Outcome,
     error::ReconcileError,
-    session::{clear_placement, deletion, pool_key},
+    session::{deletion, finalizer, own_pool, patch::clear_placement},
     shelf::{Shelf, ShelfError},
     storage::{self, Access, misplaced},
     unread,
@@ -94,7 +94,7 @@ pub async fn consider(session: &KernelSession, context: &Context) -> Result<Opti
         // A gateway that is behind may send it one more cell: that is stored, and seen when what is stored is read again.
         deletion::forget(session, context).await?;
         clear_placement(context, session).await?;
-        context.unread.cleared(&session.stored_uid(), pool_key(session), Instant::now());
+        context.unread.cleared(&session.stored_uid(), own_pool::key(session), Instant::now());
         return Ok(Some(unread::READ_AFTER.into_iter().min().unwrap_or(LOOK_AGAIN)));
     }
     leave(session, context).await
@@ -150,7 +150,7 @@ async fn leave(session: &KernelSession, context: &Context) -> Result<Option<Dura
         Stored::Otherwise => return Ok(Some(LOOK_AGAIN)),
         Stored::Later => {
             // A cell whose end nobody told, and maybe a timer that it set: a kernel pod reads it.
-            context.unread.silent(&key.uid, pool_key(session), Instant::now());
+            context.unread.silent(&key.uid, own_pool::key(session), Instant::now());
             return Ok(Some(Duration::ZERO));
         }
     }
@@ -209,7 +209,8 @@ async fn is_as_told(shelf: &Shelf, key: &SessionKey, status: &KernelSessionStatu
 /// Says in the store that the session's uid may be that of no API object.
 async fn mark(shelf: &Shelf, key: &SessionKey) -> Result<(), ReconcileError> {
     let [own, of_brokers] = key.archived();
-    let has_calls = !shelf.store.list_after(&key.of_brokers(), "", 1).await.map_err(ShelfError::from)?.is_empty();
+    let calls = shelf.store.list_page(&key.of_brokers(), ListFrom::Start, Some(1)).await.map_err(ShelfError::from)?;
+    let has_calls = !calls.keys.is_empty();
     for marker in [Some(own), has_calls.then_some(of_brokers)].into_iter().flatten() {
         match shelf.store.put(&marker, Default::default(), Condition::Absent).await {
             Ok(_) | Err(PutError::Refused) => {}
@@ -282,8 +283,8 @@ pub async fn adopt(session: &KernelSession, uid: &str, context: &Context) -> Out
     let body = json!({ "metadata": { "uid": now.uid(), "resourceVersion": now.resource_version() }, "status": status });
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     let adopted = api.patch_status(&name, &params, &Patch::Merge(&body)).await?;
-    if !adopted.finalizers().iter().any(|name| name == STORAGE_FINALIZER) && adopted.metadata.deletion_timestamp.is_none() {
-        super::add_finalizer(&context.client, &adopted).await?;
+    if !finalizer::is_there(&adopted) && adopted.metadata.deletion_timestamp.is_none() {
+        finalizer::add(&context.client, &adopted).await?;
     }
     shelf.remove(&name, uid).await?;
     context.metrics.returned.inc();
