@@ -149,7 +149,7 @@ async fn update(desk: &Desk, key: &Key, run: &str, said: BTreeMap<String, Input>
 fn task(key: &Key, run: &Run, open: &[Approval]) -> Value {
     let status = match run.state {
         RunState::Waiting if !open.is_empty() => "input_required",
-        RunState::Queued | RunState::Running | RunState::Waiting => "working",
+        RunState::Queued | RunState::Running | RunState::Waiting | RunState::Unknown => "working",
         RunState::Cancelled => "cancelled",
         // A cell that failed has been called: its failure is the tool's answer.
         RunState::Succeeded | RunState::Failed => "completed",
@@ -161,6 +161,7 @@ fn task(key: &Key, run: &Run, open: &[Approval]) -> Value {
         RunState::Succeeded => "the cell has ended",
         RunState::Failed => "the cell has failed",
         RunState::Cancelled => "the run was cancelled",
+        RunState::Unknown => "the run is in a state of a newer release",
     };
     let updated = run.ended_at.as_ref().or(run.heartbeat_at.as_ref()).or(run.started_at.as_ref()).unwrap_or(&run.created_at);
     let mut task = json!({
