@@ -36,6 +36,7 @@ build helm-unittest github.com/helm-unittest/helm-unittest/cmd/helm-unittest || 
 build kube-score github.com/zegl/kube-score/cmd/kube-score || echo "kube-score cannot be built"
 build kubeconform github.com/yannh/kubeconform/cmd/kubeconform || echo "kubeconform cannot be built"
 build kubectl-validate sigs.k8s.io/kubectl-validate || echo "kubectl-validate cannot be built"
+build promql .=promql || echo "promql cannot be built"
 
 image() { # image FILE NAME:TAG ENTRYPOINT FILES...: again when one of the files changed
   local tar=$I/$1.tar key f; shift

@@ -31,7 +31,7 @@ fn names(difference: &Difference) -> String {
     let sign = |kind| match kind {
         ChangeKind::Added => '+',
         ChangeKind::Removed => '-',
-        ChangeKind::Changed => '~',
+        ChangeKind::Changed | ChangeKind::Unknown => '~',
     };
     let globals = difference.globals.iter().map(|it| format!("{}{}", sign(it.change), it.name));
     globals.chain(difference.files.iter().map(|it| format!("{}{}", sign(it.change), it.path))).collect::<Vec<_>>().join(" ")

@@ -144,7 +144,7 @@ async fn diff(client: &Client, args: DiffArgs, screen: &mut Screen) -> anyhow::R
         let (sign, tone) = match change {
             ChangeKind::Added => ('+', Tone::Value),
             ChangeKind::Removed => ('-', Tone::Error),
-            ChangeKind::Changed => ('~', Tone::Warning),
+            ChangeKind::Changed | ChangeKind::Unknown => ('~', Tone::Warning),
         };
         let shown: Vec<String> = [before, after].into_iter().flatten().collect();
         let name = screen.paint(tone, &format!("{sign} {name}"));
@@ -253,7 +253,11 @@ fn describe(entry: &JournalEntry) -> (Tone, String) {
         }
         JournalBody::Hibernated => (Tone::Faint, "hibernated".to_owned()),
         JournalBody::Woke { from } => {
-            let from = if *from == Woke::Cache { "the pod's own copy" } else { "storage" };
+            let from = match from {
+                Woke::Cache => "the pod's own copy",
+                Woke::No | Woke::Storage => "storage",
+                Woke::Unknown => "somewhere else",
+            };
             (Tone::Faint, format!("woke       from {from}"))
         }
         JournalBody::Checkpoint { id, label } => (Tone::Strong, format!("checkpoint {id}  {}", label.as_deref().unwrap_or_default())),

@@ -55,7 +55,7 @@ pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> any
         Some(Verb::Cancel { run }) => one(&client.cancel_run(session, &run).await?, args.output, screen)?,
         Some(Verb::Wait { run }) => loop {
             let seen = client.wait_for_run(session, &run, WAIT_SECONDS_MAX).await?;
-            if !seen.state.is_end() {
+            if !seen.has_ended() {
                 continue;
             }
             let Some(result) = seen.result.as_ref().filter(|_| args.output == Output::Text) else {

@@ -63,6 +63,7 @@ fn rank(state: State) -> u8 {
         State::WaitingForApproval => ASLEEP + 1,
         State::Hibernated => ASLEEP + 2,
         State::Archived => ASLEEP + 3,
+        State::Unknown => ASLEEP + 4,
     }
 }
 

@@ -9,14 +9,14 @@ use reqwest::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::{ANSWER_BYTES_MAX, Error, lines::Lines};
+use crate::{ANSWER_BYTES_MAX, Error, lines::Lines, newer};
 
 /// Sends, and reads a JSON answer.
 pub(crate) async fn json<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Error> {
     let response = successful(request).await?;
     let status = response.status().as_u16();
     let body = read(response).await?;
-    serde_json::from_slice(&body).map_err(|error| Error::Garbled { status, reason: error.to_string() })
+    newer::read(&body).map_err(|refusal| Error::Garbled { status, reason: refusal.to_string() })
 }
 
 /// Sends, and gives the messages that are answered, each JSON that says itself whether it is a success: one, some as server-sent events, or none.
@@ -48,14 +48,17 @@ pub(crate) async fn empty(request: RequestBuilder) -> Result<(), Error> {
     successful(request).await.map(drop)
 }
 
-/// Sends, and gives the answer's lines as events.
+/// Sends, and gives the answer's lines as events, without those of a kind that is not known here.
 pub(crate) async fn events(request: RequestBuilder) -> Result<impl Stream<Item = Result<Event, Error>> + use<>, Error> {
     let response = successful(request).await?;
     let status = response.status().as_u16();
     let chunks = response.bytes_stream().map(|chunk| chunk.map_err(Error::from));
-    Ok(Lines::new(chunks.boxed(), ANSWER_BYTES_MAX).into_stream().map(move |line: Result<Bytes, Error>| {
-        serde_json::from_slice(&line?).map_err(|error| Error::Garbled { status, reason: error.to_string() })
-    }))
+    let event = move |line: Bytes| match newer::read(&line) {
+        Err(refusal) if refusal.is_of_unknown_kind() => Ok(None),
+        read => read.map(Some).map_err(|refusal| Error::Garbled { status, reason: refusal.to_string() }),
+    };
+    let lines = Lines::new(chunks.boxed(), ANSWER_BYTES_MAX).into_stream();
+    Ok(lines.filter_map(move |line| std::future::ready(line.and_then(event).transpose())))
 }
 
 /// Sends, and gives the answer's bytes as they come.
@@ -73,7 +76,7 @@ async fn checked(response: Response) -> Result<Response, Error> {
     }
     let status = response.status();
     let body = read(response).await?;
-    Err(match serde_json::from_slice::<ErrorBody>(&body) {
+    Err(match newer::read::<ErrorBody>(&body) {
         Ok(body) => Error::Api { status: Some(status.as_u16()), error: Box::new(body.error) },
         Err(_) => {
             let text: String = String::from_utf8_lossy(&body).chars().take(200).collect();

@@ -1,13 +1,14 @@
 //! Client of the gateway's HTTP API: sessions, cells, events.
 //!
-//! It knows the public wire types only, and repeats nothing by itself: whether a request may be sent again is in [`Error::retryable`]. The
-//! process that uses it installs a rustls provider first, as every Dormouse process does.
+//! It knows the public wire types only, and repeats nothing by itself: whether a request may be sent again is in [`Error::retryable`]. Of what a
+//! newer server says it passes over what it does not know. The process that uses it installs a rustls provider first, as every Dormouse process does.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
 mod answer;
 mod error;
 mod lines;
+mod newer;
 
 use std::{collections::BTreeMap, time::Duration};
 

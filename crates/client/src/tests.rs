@@ -68,11 +68,14 @@ async fn who_is_not_there_may_be_asked_again() {
 }
 
 #[tokio::test]
-async fn the_token_and_the_lines_of_a_stream_arrive() {
+async fn the_token_and_the_events_of_a_stream_arrive_that_are_known() {
     let events = |headers: HeaderMap| async move {
         assert_eq!(headers.get("authorization").unwrap(), "Bearer secret");
         assert_eq!(headers.get("accept").unwrap(), "application/x-ndjson");
-        "{\"protocolVersion\":1,\"sessionId\":\"s_1\",\"seq\":4,\"type\":\"log\",\"payload\":{\"level\":\"log\",\"text\":\"hi\"}}\n\nno event\n"
+        let event = |seq: u64, kind: &str| {
+            format!(r#"{{"protocolVersion":1,"sessionId":"s_1","seq":{seq},"type":"{kind}","payload":{{"level":"log","text":"hi"}}}}"#)
+        };
+        format!("{}\n{}\n\nno event\n", event(3, "pondered"), event(4, "log"))
     };
     let client = client(Router::new().route("/v1/namespaces/team/sessions/a/eval", routing::post(events))).await;
     let stream = client.eval_events("a", &EvalRequest { code: "1".into(), ..EvalRequest::default() }).await.unwrap();

@@ -39,6 +39,9 @@ pub enum ApprovalState {
     Pending,
     /// Its time is over: a decision comes too late, and its session has not asked yet.
     Expired,
+    /// One that whoever reads it does not know, because who answers is newer.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Calls that wait.

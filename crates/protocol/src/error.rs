@@ -103,6 +103,9 @@ pub enum ErrorCode {
     NotSupported,
     /// A fault of ours.
     Internal,
+    /// One that whoever reads it does not know, because who answers is newer.
+    #[serde(other)]
+    Unknown,
 }
 
 impl ErrorCode {
@@ -134,7 +137,7 @@ impl ErrorCode {
             | Self::StackOverflow
             | Self::Interrupted => 422,
             Self::SessionBusy | Self::QuotaExceeded | Self::RateLimited | Self::ModelBudgetExceeded => 429,
-            Self::Internal | Self::SnapshotCorrupt | Self::EngineMismatch => 500,
+            Self::Internal | Self::SnapshotCorrupt | Self::EngineMismatch | Self::Unknown => 500,
             Self::NotSupported => 501,
             Self::ToolResultInvalid | Self::ModuleUnavailable | Self::OutcomeUnknown => 502,
             Self::CapacityExhausted | Self::StorageUnavailable | Self::StorageUnsafe | Self::ShuttingDown => 503,

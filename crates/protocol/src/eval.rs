@@ -127,6 +127,9 @@ pub enum Woke {
     Cache,
     /// From object storage.
     Storage,
+    /// One that whoever reads it does not know, because who answers is newer.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Where the heap came from that a request was served with, as the header of its answer says it.

@@ -21,6 +21,7 @@ pub enum FileKind {
     /// A symbolic link.
     Link,
     /// Something else.
+    #[serde(other)]
     Other,
 }
 

@@ -78,6 +78,9 @@ pub enum ChangeKind {
     Removed,
     /// Both have it, and it is not the same.
     Changed,
+    /// One that whoever reads it does not know, because who answers is newer.
+    #[serde(other)]
+    Unknown,
 }
 
 /// A global that is not the same in two states.

@@ -22,6 +22,9 @@ pub enum RunState {
     Failed,
     /// It was ended by request.
     Cancelled,
+    /// One that whoever reads it does not know, because who answers is newer.
+    #[serde(other)]
+    Unknown,
 }
 
 impl RunState {
@@ -78,6 +81,14 @@ pub struct Run {
     /// Path of the run on this server. Filled by the gateway.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub url: String,
+}
+
+impl Run {
+    /// Whether nothing of it will change any more, also in a state that is not known here.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.state.is_end() || self.ended_at.is_some()
+    }
 }
 
 /// Answer of `GET …/{name}/runs`, newest first.

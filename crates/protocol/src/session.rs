@@ -24,6 +24,9 @@ pub enum State {
     Failed,
     /// Asleep, and in the object store only: a request brings its object back.
     Archived,
+    /// One that whoever reads it does not know, because who answers is newer.
+    #[serde(other)]
+    Unknown,
 }
 
 impl std::fmt::Display for State {

@@ -70,6 +70,7 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::ShuttingDown => "send it again: another process takes it",
         ErrorCode::NotSupported => "do without: it is not built",
         ErrorCode::Internal => "report it with its `requestId`",
+        ErrorCode::Unknown => "see `message`; who reads the answer is older than who gave it",
     }
 }
 

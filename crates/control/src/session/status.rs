@@ -224,6 +224,7 @@ fn sentence(state: State) -> &'static str {
         State::Waking => "The session is on its way back.",
         State::Failed => "The session cannot run.",
         State::Archived => "In the archive; a request brings it back.",
+        State::Unknown => "The kernel pod is of a newer release, and tells of a state that this one does not know.",
     }
 }
 

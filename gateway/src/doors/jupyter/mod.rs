@@ -82,7 +82,7 @@ fn id_of(desk: &Desk, session: &Session) -> String {
 fn kernel(desk: &Desk, session: &Session) -> Value {
     let state = match session.state {
         SessionState::Running | SessionState::WaitingForTool | SessionState::WaitingForApproval => "busy",
-        SessionState::Waking => "starting",
+        SessionState::Waking | SessionState::Unknown => "starting",
         SessionState::Failed => "dead",
         SessionState::Idle | SessionState::Hibernated | SessionState::Archived => "idle",
     };

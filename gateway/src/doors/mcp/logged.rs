@@ -68,8 +68,9 @@ fn done(answered: &Result<Value, Failure>) -> Done {
         Err(failure) => Err(failure.error.unwrap_or(ErrorCode::InvalidRequest)),
         Ok(result) if result.get("isError").and_then(Value::as_bool) == Some(true) => {
             let code = result.pointer("/structuredContent/error/code").cloned().unwrap_or_default();
-            // What a function has made itself has no code.
-            Err(serde_json::from_value(code).unwrap_or(ErrorCode::UncaughtException))
+            // What a function has made itself has no code, or one of its own.
+            let ours = serde_json::from_value(code).ok().filter(|code| *code != ErrorCode::Unknown);
+            Err(ours.unwrap_or(ErrorCode::UncaughtException))
         }
         Ok(_) => Ok(()),
     }

@@ -170,6 +170,7 @@ pub(super) fn standing(run: &Run) -> (&'static str, String) {
         // A cell that failed has been called: its failure is the tool's answer.
         RunState::Failed => ("completed", "the cell has failed"),
         RunState::Cancelled => ("cancelled", "the run was cancelled"),
+        RunState::Unknown => ("working", "the run is in a state of a newer release"),
     };
     let note = run.progress.as_ref().map(|progress| progress.note.as_str()).filter(|note| !note.is_empty());
     (status, note.unwrap_or(message).to_owned())
