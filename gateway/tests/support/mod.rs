@@ -479,7 +479,8 @@ async fn stored_status(State(pod): State<Arc<FakePod>>) -> Response {
 }
 
 async fn journal(Json(call): Json<JournalCall>) -> Json<JournalPage> {
-    let entry = JournalEntry { seq: call.after.saturating_add(1), time: "t".to_owned(), epoch: call.limit as u64, body: JournalBody::Hibernated };
+    let entry =
+        JournalEntry { seq: call.after.saturating_add(1), time: "t".to_owned(), epoch: call.limit as u64, body: JournalBody::Hibernated };
     Json(JournalPage { entries: vec![entry], next: None, last: 0, damage: None })
 }
 
