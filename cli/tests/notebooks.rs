@@ -228,3 +228,30 @@ async fn a_kernel_that_is_shut_down_is_not_woken_by_cells_that_wait() {
     assert_eq!(told(&mut socket, "one").await.last(), wanted(&[("execute_reply", json!("ok"))]).last());
     assert_eq!(told(&mut socket, "two").await, wanted(&[("execute_reply", json!("aborted"))]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_cell_whose_events_are_not_kept_any_more_a_notebook_hears_how_it_ended() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    let path = notebook(&dev).await;
+    let mut first = sockets::connect(&dev, &path).await;
+    sockets::ask(&mut first, sockets::execute("failed", "null.x"), sockets::is("execute_reply")).await;
+    // Each cell's output has an object of its own, and 64 are kept.
+    for cell in 0..80 {
+        let code = format!("console.log('x'.repeat(20000)); {cell}");
+        sockets::ask(&mut first, sockets::execute(&cell.to_string(), &code), sockets::is("execute_reply")).await;
+    }
+    drop(first);
+    let mut again = sockets::connect(&dev, &path).await;
+    let lost = ("stream", json!("what this cell showed is not kept any more: some of it may be missing here\n"));
+    let failed = [lost.clone(), ("error", json!("UncaughtException")), ("execute_reply", json!("error"))];
+    assert_eq!(told(&mut again, "failed").await, wanted(&failed));
+    assert_eq!(told(&mut again, "0").await, wanted(&[lost, ("execute_reply", json!("ok"))]));
+    let whole = [
+        ("clear_output", Value::Null),
+        ("stream", json!(format!("{}\n", "x".repeat(20000)))),
+        ("execute_result", json!("79")),
+        ("execute_reply", json!("ok")),
+    ];
+    assert_eq!(told(&mut again, "79").await, wanted(&whole));
+}
