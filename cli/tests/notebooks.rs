@@ -133,7 +133,7 @@ async fn a_cell_that_fails_aborts_those_that_wait_behind_it_and_none_that_comes_
     let aborted = sockets::until(&mut socket, |message| message["content"]["execution_state"] == "idle").await;
     assert!(aborted.iter().all(|message| message["parent_header"]["msg_id"] == "three"), "{aborted:?}");
     let contents: Vec<_> = aborted.iter().map(|message| message["content"].clone()).collect();
-    let reply = json!({ "status": "aborted", "execution_count": 2 });
+    let reply = json!({ "status": "aborted", "execution_count": null });
     assert_eq!(contents, [json!({ "execution_state": "busy" }), reply, json!({ "execution_state": "idle" })]);
     sockets::send(&mut socket, sockets::execute("four", "globalThis.ran ?? 0")).await;
     assert_eq!(told(&mut socket, "four").await, wanted(&[("execute_result", json!("0")), ("execute_reply", json!("ok"))]));
@@ -227,4 +227,31 @@ async fn a_kernel_that_is_shut_down_is_not_woken_by_cells_that_wait() {
     answer(&dev, 1, 20).await;
     assert_eq!(told(&mut socket, "one").await.last(), wanted(&[("execute_reply", json!("ok"))]).last());
     assert_eq!(told(&mut socket, "two").await, wanted(&[("execute_reply", json!("aborted"))]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_cell_whose_events_are_not_kept_any_more_a_notebook_hears_how_it_ended() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    let path = notebook(&dev).await;
+    let mut first = sockets::connect(&dev, &path).await;
+    sockets::ask(&mut first, sockets::execute("failed", "null.x"), sockets::is("execute_reply")).await;
+    // Each cell's output has an object of its own, and 64 are kept.
+    for cell in 0..80 {
+        let code = format!("console.log('x'.repeat(20000)); {cell}");
+        sockets::ask(&mut first, sockets::execute(&cell.to_string(), &code), sockets::is("execute_reply")).await;
+    }
+    drop(first);
+    let mut again = sockets::connect(&dev, &path).await;
+    let lost = ("stream", json!("what this cell showed is not kept any more: some of it may be missing here\n"));
+    let failed = [lost.clone(), ("error", json!("UncaughtException")), ("execute_reply", json!("error"))];
+    assert_eq!(told(&mut again, "failed").await, wanted(&failed));
+    assert_eq!(told(&mut again, "0").await, wanted(&[lost, ("execute_reply", json!("ok"))]));
+    let whole = [
+        ("clear_output", Value::Null),
+        ("stream", json!(format!("{}\n", "x".repeat(20000)))),
+        ("execute_result", json!("79")),
+        ("execute_reply", json!("ok")),
+    ];
+    assert_eq!(told(&mut again, "79").await, wanted(&whole));
 }

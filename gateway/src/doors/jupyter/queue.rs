@@ -21,68 +21,62 @@ const CELLS_QUEUED_MAX: usize = 256;
 pub(super) type Cell = (Box<Request>, Holding);
 
 /// Cells that wait for the one under way.
-pub(super) struct Queue(Mutex<Waiting>);
-
-struct Waiting {
-    cells: mpsc::Receiver<Cell>,
-    /// The number of the last cell that ran.
-    count: u64,
-}
+pub(super) struct Queue(Mutex<mpsc::Receiver<Cell>>);
 
 impl Queue {
     /// A queue, and the way into it.
     pub(super) fn new() -> (mpsc::Sender<Cell>, Self) {
         let (sender, cells) = mpsc::channel(CELLS_QUEUED_MAX);
-        (sender, Self(Mutex::new(Waiting { cells, count: 0 })))
+        (sender, Self(Mutex::new(cells)))
     }
 
     /// Runs what comes, until nothing can come any more, or the credential is over that it came with.
     pub(super) async fn run(&self, kernel: &Kernel, out: &Out) {
         let mut review = kernel.desk.review.clone();
-        let mut waiting = self.0.lock().await;
-        while let Some(cell) = waiting.cells.recv().await {
+        let mut cells = self.0.lock().await;
+        let mut count = 0;
+        while let Some(cell) = cells.recv().await {
             let mut shut = kernel.desk.app.shut_kernels.subscribe();
             if review.look().await.is_err() {
-                waiting.cells.close();
-                let stopped = [cell].into_iter().chain(waiting.take()).collect();
-                return abort(stopped, waiting.count, out).await;
+                cells.close();
+                let stopped = [cell].into_iter().chain(waiting(&mut cells)).collect();
+                return abort(stopped, out).await;
             }
             let (request, _room) = cell;
-            waiting.count += 1;
-            let end = Box::pin(kernel.execute(&request, waiting.count, out)).await;
+            count += 1;
+            let end = Box::pin(kernel.execute(&request, count, out)).await;
             let stops = (of_cell(&end).is_err() && request.stops_on_error()) || was_shut(&mut shut, &kernel.key);
             // Before the client hears of the end: what it sends then runs.
-            let stopped = if stops { waiting.take() } else { Vec::new() };
-            let _ = kernel.tell_end(&request, end, &mut waiting.count, out).await;
-            abort(stopped, waiting.count, out).await;
+            let stopped = if stops { waiting(&mut cells).collect() } else { Vec::new() };
+            let _ = kernel.tell_end(&request, end, &mut count, out).await;
+            abort(stopped, out).await;
         }
     }
 
     /// Tells that the cells which wait will not run. Nobody runs any of them any more.
     pub(super) async fn abort(&self, out: &Out) {
-        let mut waiting = self.0.lock().await;
-        abort(waiting.take(), waiting.count, out).await;
+        let stopped = waiting(&mut *self.0.lock().await).collect();
+        abort(stopped, out).await;
     }
 }
 
-impl Waiting {
-    /// All that waits now.
-    fn take(&mut self) -> Vec<Cell> {
-        std::iter::from_fn(|| self.cells.try_recv().ok()).collect()
-    }
+/// Takes all that waits now.
+fn waiting(cells: &mut mpsc::Receiver<Cell>) -> impl Iterator<Item = Cell> {
+    std::iter::from_fn(|| cells.try_recv().ok())
 }
 
-/// Answers for cells that do not run, behind the one of this number.
-async fn abort(cells: Vec<Cell>, count: u64, out: &Out) {
+/// Answers for cells that do not run.
+async fn abort(cells: Vec<Cell>, out: &Out) {
     for (request, _room) in cells {
         // To a client that has left nothing is said.
-        let _ = tell_aborted(&request, count, out).await;
+        let _ = tell_aborted(&request, out).await;
     }
 }
 
-async fn tell_aborted(request: &Request, count: u64, out: &Out) -> Option<()> {
+async fn tell_aborted(request: &Request, out: &Out) -> Option<()> {
     state(out, request, "busy").await?;
-    send(out, request.reply(json!({ "status": "aborted", "execution_count": count }))).await?;
+    // Clients write this count beside the cell: one that did not run has none.
+    send(out, request.reply(json!({ "status": "aborted", "execution_count": null }))).await?;
     state(out, request, "idle").await
 }
 

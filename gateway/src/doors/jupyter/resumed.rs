@@ -12,7 +12,7 @@ use dormouse_protocol::{ApiError, ErrorCode, session::State};
 use serde_json::{Value, json};
 
 use super::{
-    cell::{Kernel, send, state},
+    cell::{End, Kernel, send, state},
     keys::{client_of, sender_of},
     messages::Request,
     past::{Cells, Past, unknown_end},
@@ -95,7 +95,7 @@ impl Kernel {
     pub(super) async fn resume(&self, missed: Missed, session: &str, resumed: &Resumed, out: &Out) {
         let Missed { cells, open, after } = missed;
         let client = client(session);
-        let telling = Telling { kernel: self, session, client, resumed, out, cells, open, begun: None };
+        let telling = Telling { kernel: self, session, client, resumed, out, cells, open, first: First::Nothing };
         // A client that has left needs nothing more.
         if let Err(error) = telling.follow(after).await {
             tracing::debug!(session = %self.key, %error, "a notebook is not told what it has missed");
@@ -153,22 +153,50 @@ struct Telling<'a> {
     /// Those whose end was not seen.
     cells: Cells,
     open: Option<u64>,
-    /// The message of the first of them, where its beginning was seen. `None` within: the client is not told of that cell.
-    begun: Option<Option<Request>>,
+    first: First,
+}
+
+/// What of the first cell was seen.
+enum First {
+    Nothing,
+    /// Some, which is nothing to the client.
+    Skipped,
+    /// Some, of which the client is told under this message.
+    Told(Request),
 }
 
 impl Telling<'_> {
-    /// Tells until the client has left, or the session rests.
+    /// Tells until the client has left, or the session rests and all is told. `None`: the client has left, or has to.
     async fn follow(mut self, after: Option<u64>) -> Result<Option<()>, ApiError> {
-        let mut events = Events::new(&self.kernel.desk, self.events(after).await?);
+        if self.hear(after, true).await?.is_none() {
+            return Ok(None);
+        }
+        // What the stream did not bring: where it was broken, or where the events are not kept any more.
+        if let Some(first) = self.cells.cells.front() {
+            let after = first.events_after;
+            if let First::Told(request) = &self.first {
+                let _ = clear(request, self.out).await;
+            }
+            if self.hear(after, false).await?.is_none() {
+                return Ok(None);
+            }
+        }
+        while !self.cells.cells.is_empty() && !self.out.is_closed() {
+            let _ = self.leave().await;
+        }
+        Ok(Some(()))
+    }
+
+    /// Tells of events: up to those of now, or until the session rests. `None`: the client has left, or has to.
+    async fn hear(&mut self, after: Option<u64>, follows: bool) -> Result<Option<()>, ApiError> {
+        let mut events = Events::new(&self.kernel.desk, self.events(after, follows).await?);
         while let Some(line) = events.next().await {
             let Ok(mut event) = serde_json::from_slice::<Value>(&line) else { continue };
             let payload = event.get_mut("payload").map(Value::take).unwrap_or_default();
             let told = match field(&event, "type") {
-                // A cell that was lost before anything of it was stored has no end.
-                "heartbeat" if self.is_over().await? => break,
+                "heartbeat" if follows && self.is_over().await? => return Ok(Some(())),
                 "heartbeat" => Some(()),
-                "error" => break,
+                "error" => None,
                 kind => {
                     // A cell whose code cannot be compiled has its end only.
                     let is_known_now = kind == "final" || kind == "state" && field(&payload, "state") == "Running";
@@ -181,14 +209,14 @@ impl Telling<'_> {
                 return Ok(None);
             }
         }
-        Ok(Some(()))
+        Ok((!follows).then_some(()))
     }
 
     /// The session's events from there on; or all that are kept, where those are not any more.
-    async fn events(&self, after: Option<u64>) -> Result<Frames, ApiError> {
+    async fn events(&self, after: Option<u64>, follows: bool) -> Result<Frames, ApiError> {
         let desk = &self.kernel.desk;
-        match desk.events(&self.kernel.key, after, true).await {
-            Err(error) if error.code == ErrorCode::EventsExpired => desk.events(&self.kernel.key, None, true).await,
+        match desk.events(&self.kernel.key, after, follows).await {
+            Err(error) if error.code == ErrorCode::EventsExpired => desk.events(&self.kernel.key, None, follows).await,
             events => events,
         }
     }
@@ -216,72 +244,79 @@ impl Telling<'_> {
 
     /// Tells of an event of the first cell. `None`: the client has left.
     async fn tell(&mut self, kind: &str, payload: Value, events: &Events) -> Option<()> {
-        if self.begun.is_none() {
-            let request = self.request_of_first();
-            if let Some(request) = &request {
-                // What was shown of the cell before comes again.
+        if matches!(self.first, First::Nothing) {
+            self.first = self.begin();
+            if let First::Told(request) = &self.first {
                 state(self.out, request, "busy").await?;
-                send(self.out, request.publish("clear_output", json!({ "wait": false }))).await?;
+                clear(request, self.out).await?;
             }
-            self.begun = Some(request);
         }
         if kind == "final" {
-            self.cells.cells.pop_front();
-            let Some(request) = self.begun.take().flatten() else { return Some(()) };
             let end = Ok((payload, events.room().clone()));
-            let told = self.kernel.tell_end(&request, end, &mut 0, self.out).await;
-            self.resumed.has_told();
-            return told;
+            return self.end(|_| end).await;
         }
-        let Some(Some(request)) = &self.begun else { return Some(()) };
+        let First::Told(request) = &self.first else { return Some(()) };
         self.kernel.show(request, kind, &payload, events.room(), self.out).await
     }
 
     /// Leaves the first cell, of whose events no more are kept: the journal still knows how it ended. `None`: the client has left.
     async fn leave(&mut self) -> Option<()> {
-        let begun = self.begun.take();
-        let request = if let Some(begun) = begun { begun } else { self.request_of_first() };
-        let past = self.cells.cells.pop_front()?;
-        let Some(request) = request else { return Some(()) };
-        state(self.out, &request, "busy").await?;
-        let lost = "what this cell showed is not kept any more: some of it may be missing here\n";
-        send(self.out, request.publish("stream", json!({ "name": "stderr", "text": lost }))).await?;
+        if matches!(self.first, First::Nothing) {
+            self.first = self.begin();
+        }
+        if let First::Told(request) = &self.first {
+            state(self.out, request, "busy").await?;
+            let lost = "what this cell showed is not kept any more: some of it may be missing here\n";
+            send(self.out, request.publish("stream", json!({ "name": "stderr", "text": lost }))).await?;
+        }
         let room = self.kernel.desk.app.rooms.answer_to(&self.kernel.desk.caller.user);
-        let end = match past.end {
+        let known = |past: Past| match past.end {
             Some(Ok(())) => Ok((json!({ "cell": past.number, "valueType": "undefined" }), room)),
             Some(Err(error)) => Err(error),
             None => Err(unknown_end()),
         };
+        self.end(known).await
+    }
+
+    /// Goes on behind the first cell, and tells its end. `None`: the client has left.
+    async fn end(&mut self, end: impl FnOnce(Past) -> End) -> Option<()> {
+        let first = std::mem::replace(&mut self.first, First::Nothing);
+        let past = self.cells.cells.pop_front()?;
+        let First::Told(request) = first else { return Some(()) };
         let mut number = past.number;
-        let told = self.kernel.tell_end(&request, end, &mut number, self.out).await;
+        let told = self.kernel.tell_end(&request, end(past), &mut number, self.out).await;
         self.resumed.has_told();
         told
     }
 
-    /// The message that ran the first cell, if the client is told of it.
-    fn request_of_first(&mut self) -> Option<Request> {
-        let past = self.cells.cells.front()?;
+    /// Begins with the first cell: whether the client is told of it, and under which message.
+    fn begin(&mut self) -> First {
+        let Some(past) = self.cells.cells.front() else { return First::Nothing };
         let is_open = self.open.is_some_and(|open| past.entry >= open);
         if is_open {
             self.open = None;
         }
-        let (_, message) = sender_of(&past.key)?;
-        let is_told = (is_open || past.is_of(self.client.as_deref())) && self.resumed.takes(&past.key);
-        is_told.then(|| Request::of_message(message, self.session))
+        let is_told = is_open || past.is_of(self.client.as_deref());
+        match sender_of(&past.key) {
+            Some((_, message)) if is_told && self.resumed.takes(&past.key) => First::Told(Request::of_message(message, self.session)),
+            _ => First::Skipped,
+        }
     }
 
-    /// Whether nothing comes any more. A cell that waits while its session sleeps has an end still.
+    /// Whether nothing comes any more. A cell that was lost before anything of it was stored has no end; one that waits while its session sleeps has.
     async fn is_over(&mut self) -> Result<bool, ApiError> {
         let now = self.kernel.desk.get(&self.kernel.key).await?.state;
         if !matches!(now, State::Idle | State::Hibernated | State::Failed | State::Archived) {
             return Ok(false);
         }
         self.read_on().await?;
-        while self.cells.cells.len() > 1 || self.cells.cells.front().is_some_and(|past| past.end.is_some()) {
-            let _ = self.leave().await;
-        }
-        Ok(self.cells.cells.is_empty())
+        Ok(self.cells.cells.back().is_none_or(|last| last.end.is_some()))
     }
+}
+
+/// What was shown of a cell before comes again.
+async fn clear(request: &Request, out: &Out) -> Option<()> {
+    send(out, request.publish("clear_output", json!({ "wait": false }))).await
 }
 
 fn field<'a>(value: &'a Value, name: &str) -> &'a str {
