@@ -16,6 +16,7 @@ const FUNCTIONS: &str = "let began = 0; const form = (name) => ({ type: 'object'
     mcp.tool('ahead', { task: 'optional', before: () => ask('who', 'Who?') }, async (args, who) => ({ who, more: await ask('more', 'More?') })); \
     mcp.tool('must', { task: 'required' }, () => { throw new Error('no luck') }); \
     mcp.tool('lacks', { task: 'optional' }, () => mcp.sample({ messages: [], maxTokens: 5 })); \
+    mcp.tool('fits', { task: 'optional' }, () => 'x'.repeat(8000 - 2)); \
     mcp.tool('large', { task: 'optional' }, () => 'x'.repeat(20000)); \
     mcp.tool('slow', { task: 'optional' }, () => new Promise((done) => setTimeout(done, 600000))); \
     [0, 'sometimes'].map((task) => { try { mcp.tool('none', { task }, () => 1) } catch (error) { return error.name } }).join()";
@@ -164,6 +165,8 @@ async fn a_task_ends_as_its_call_would_have_or_is_cancelled() {
     let lacks = Task::of(&client, "lacks").await.is("failed").await;
     assert_eq!((&lacks["error"]["code"], lacks.get("result")), (&json!(-32021), None), "{lacks}");
     assert_eq!(lacks["error"]["data"]["requiredCapabilities"], json!({ "sampling": {} }));
+    let fits = Task::of(&client, "fits").await.is("completed").await;
+    assert_eq!((&fits["result"]["isError"], fits["result"]["content"][0]["text"].as_str().map(str::len)), (&json!(false), Some(7998)));
     let large = Task::of(&client, "large").await.is("completed").await;
     assert!(large["result"]["content"][0]["text"].as_str().unwrap().contains("too large to be kept"), "{large}");
 
