@@ -32,7 +32,7 @@ struct Cli {
 enum Task {
     /// Builds the programs that tests run: Kubernetes, etcd, containerd, CoreDNS, MinIO, helm. Once; then from the cache.
     Tools,
-    /// Writes every generated file again: CRDs, chart, manifests, OpenAPI.
+    /// Writes every generated file again: CRDs, chart, manifests, OpenAPI, the lock file of the fuzzer.
     Generate(generate::Args),
     /// Builds the release binaries and packs them as OCI images into target/images, without Docker.
     Images,

@@ -16,7 +16,7 @@ use serde::{
 use serde_json::Value;
 
 /// Values that one answer may have which this client does not know. Each has it read once more.
-pub(crate) const UNKNOWN_MAX: usize = 1_000;
+const UNKNOWN_MAX: usize = 1_000;
 
 /// Reads an answer.
 ///
