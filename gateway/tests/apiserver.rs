@@ -1,11 +1,10 @@
 //! Sessions, placements and rights on a real API server.
 
+mod approvals;
 mod quotas;
+mod rights;
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex},
-};
+use std::{path::Path, sync::Arc};
 
 use crate::support::until;
 use dormouse_crds::{
@@ -14,23 +13,11 @@ use dormouse_crds::{
 };
 use dormouse_gateway::{
     Directory,
-    auth::{
-        Access, AuthError, Authenticator as _, Caller, Part, Verb,
-        keys::{self, KeyStore, Keys, REVOKED_WITHIN, objects::KeyObjects},
-        kubernetes::KubernetesAuthenticator,
-        loopback::Loopback,
-    },
+    auth::{keys::KeyStore, kubernetes::KubernetesAuthenticator},
     directory::{DirectoryError, Key, NewSession, SessionPatch, kubernetes::KubernetesDirectory},
-    objects::{ApprovalObjects, Approvals},
     peers::{Members, Peers, follow},
 };
-use dormouse_protocol::{
-    ApiError, ErrorCode,
-    approval::{Approval, ApprovalList, Decide, Decided, Verdict},
-    key::CreateKey,
-};
-use dormouse_service::Clock;
-use dormouse_testkit::{apiserver::ApiServer, soak, tools, wait::eventually};
+use dormouse_testkit::{apiserver::ApiServer, soak, wait::eventually};
 use dormouse_watch::WatchScope;
 use tokio_util::sync::CancellationToken;
 
@@ -73,14 +60,14 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     what_kubectl_does_is_seen(&server, &directory).await;
     quotas_and_config_maps_are_read(&server, &directory).await;
     quotas::what_a_quota_says_follows_what_there_is(&server, &directory).await;
-    of_two_gateways_and_kubectl_none_goes_beyond_a_resource_quota(&server, &client, &directory).await;
+    quotas::of_two_gateways_and_kubectl_none_goes_beyond_a_resource_quota(&server, &client, &directory).await;
     let authenticator = KubernetesAuthenticator::new(client, "dormouse".into());
-    rights_are_the_clusters(&server, &authenticator).await;
-    which_broker_a_session_names_is_a_right(&server, &authenticator).await;
-    fields_are_listed_of_sessions_that_somebody_applies(&server, &directory).await;
-    a_key_of_one_gateway_is_the_others_and_its_end_too(&server, &kube_client, &directory).await;
+    rights::rights_are_the_clusters(&server, &authenticator).await;
+    rights::which_broker_a_session_names_is_a_right(&server, &authenticator).await;
+    rights::fields_are_listed_of_sessions_that_somebody_applies(&server, &directory).await;
+    rights::a_key_of_one_gateway_is_the_others_and_its_end_too(&server, &kube_client, &directory).await;
     gateways_know_each_other(&server, kube_client.clone(), &directory).await;
-    kubectl_lists_and_decides_calls_that_wait(&server, kube_client, &directory).await;
+    approvals::kubectl_lists_and_decides_calls_that_wait(&server, kube_client, &directory).await;
     shutdown.cancel();
 }
 
@@ -151,50 +138,6 @@ async fn who_finds_no_pod_says_so_in_status_and_not_all_the_time(directory: &dyn
     assert_eq!(directory.read(&key).await.unwrap().resource_version, told.resource_version, "it was written a moment ago");
     let placed = directory.assign(&told, placement("p", 1)).await.unwrap();
     assert_eq!(placed.status.wake_requested_time, None, "who has a place waits for none");
-}
-
-/// The manifest in `docs/lifetimes.md` for a count across all who make sessions.
-async fn of_two_gateways_and_kubectl_none_goes_beyond_a_resource_quota(
-    server: &ApiServer,
-    client: &kube::Client,
-    one: &KubernetesDirectory,
-) {
-    server.kubectl(&["create", "namespace", "counted"]).unwrap();
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/lifetimes.md")).unwrap();
-    let (_, manifest) = page.split_once("kind: ResourceQuota\n").unwrap();
-    let (manifest, _) = manifest.split_once("```").unwrap();
-    let manifest = manifest.replace("team-a", "counted").replace("1000", "5");
-    apply(server, &format!("apiVersion: v1\nkind: ResourceQuota\n{manifest}")).unwrap();
-    // What its controller does; and until admission has heard of it.
-    let session = "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {name: by-hand, namespace: counted}\nspec: {}\n";
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), session).unwrap();
-    let by_hand = |more: &[&str]| server.kubectl(&[&["create", "-f", file.path().to_str().unwrap()], more].concat());
-    let counted = |used: &str| {
-        let counts = |count: &str| serde_json::json!({ "count/kernelsessions.dormouse.dev": count });
-        let status = serde_json::json!({ "status": { "hard": counts("5"), "used": counts(used) } }).to_string();
-        server
-            .kubectl(&["patch", "resourcequota", "sessions", "-n", "counted", "--subresource=status", "--type=merge", "-p", &status])
-            .unwrap();
-    };
-    counted("5");
-    eventually("the API server refuses one more", async || by_hand(&["--dry-run=server"]).is_err()).await;
-    counted("0");
-    eventually("the API server takes one", async || by_hand(&["--dry-run=server"]).is_ok()).await;
-    let shutdown = CancellationToken::new();
-    let two = KubernetesDirectory::start(client.clone(), WatchScope::default(), &shutdown);
-    eventually("the second gateway is ready", async || two.pending().is_empty()).await;
-    let refused =
-        |made: &Result<_, DirectoryError>| matches!(made, Err(DirectoryError::Quota(message)) if message.contains("exceeded quota"));
-    let make = |n: usize| {
-        let directory: &dyn Directory = if n.is_multiple_of(2) { one } else { &*two };
-        async move { directory.create(new(&Key::new("counted", format!("s{n}")))).await }
-    };
-    let made = futures::future::join_all((0..20).map(make)).await;
-    assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 5, "{made:?}");
-    assert!(made.iter().filter(|made| made.is_err()).all(refused), "{made:?}");
-    assert!(by_hand(&[]).unwrap_err().to_string().contains("exceeded quota"));
-    shutdown.cancel();
 }
 
 fn quota(namespace: &str, name: &str, spec: &str) -> String {
@@ -333,211 +276,6 @@ async fn what_kubectl_does_is_seen(server: &ApiServer, directory: &Arc<Kubernete
     assert!(directory.pod("team", &placement("k1", 1)).is_none(), "a later pod of the same name is another");
 }
 
-async fn a_key_of_one_gateway_is_the_others_and_its_end_too(
-    server: &ApiServer,
-    client: &kube::Client,
-    directory: &Arc<KubernetesDirectory>,
-) {
-    server.kubectl(&["create", "namespace", "gateways"]).unwrap();
-    let [one, two] = [(); 2].map(|()| Arc::new(KeyObjects::new(client.clone(), "gateways")));
-    let door = |store: &Arc<KeyObjects>| {
-        Keys::new(Arc::clone(store) as Arc<dyn KeyStore>, Arc::clone(directory) as Arc<dyn Directory>, Arc::new(Loopback::default()))
-    };
-    let (first, second) = (door(&one), door(&two));
-    let ann = Caller { user: "ann".into(), ..Caller::default() };
-    let asked = || -> CreateKey { serde_json::from_value(serde_json::json!({ "name": "app", "verbs": ["eval"] })).unwrap() };
-    let made = keys::create(&*one, "team", asked(), (&ann, None), Clock::system()).await.unwrap();
-    let caller = second.authenticate(Some(&made.key)).await.unwrap();
-    assert_eq!(caller.user, "dormouse:key:team:app");
-    let access = |namespace: &str, verb, part| Access { namespace: namespace.into(), name: Some("a".into()), verb, part };
-    assert!(second.authorize(&caller, &access("team", Verb::Create, Part::Eval)).await.is_ok());
-    for denied in [access("team", Verb::Delete, Part::Session), access("other", Verb::Create, Part::Eval)] {
-        assert!(matches!(second.authorize(&caller, &denied).await, Err(AuthError::Forbidden { .. })), "{denied:?}");
-    }
-    let listed = keys::list(&*two, "team").await.unwrap();
-    assert_eq!(listed.items.iter().map(|key| (key.name.as_str(), key.created_by.as_str())).collect::<Vec<_>>(), [("app", "ann")]);
-    let taken = keys::create(&*two, "team", asked(), (&ann, None), Clock::system()).await.unwrap_err();
-    assert_eq!(taken.code, ErrorCode::Conflict);
-
-    // All that the cluster keeps of it.
-    let stored = server.kubectl(&["get", "configmaps,secrets", "--all-namespaces", "-o", "yaml"]).unwrap();
-    assert!(stored.contains(&keys::digest(&made.key)) && !stored.contains(made.key.trim_start_matches("dmk_")), "only its digest");
-
-    let refuses = async |door: &Keys, key: &str| matches!(door.authenticate(Some(key)).await, Err(AuthError::Unauthenticated));
-    keys::revoke(&*one, "team", "app").await.unwrap();
-    assert!(refuses(&first, &made.key).await, "at once where it was revoked");
-    assert!(!refuses(&second, &made.key).await, "the other one still remembers it");
-    two.age(REVOKED_WITHIN);
-    assert!(refuses(&second, &made.key).await, "and no longer than that");
-    // The name is free again, and nothing of the earlier key is in the new one.
-    let again = keys::create(&*two, "team", asked(), (&ann, None), Clock::system()).await.unwrap();
-    assert!(!refuses(&first, &again.key).await && refuses(&first, &made.key).await && refuses(&second, &made.key).await);
-}
-
-async fn rights_are_the_clusters(server: &ApiServer, authenticator: &KubernetesAuthenticator) {
-    apply(
-        server,
-        "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: app, namespace: team}\n---\n\
-         apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: app, namespace: team}\n\
-         rules: [{apiGroups: [dormouse.dev], resources: [kernelsessions/eval], verbs: [create]}]\n---\n\
-         apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: app, namespace: team}\n\
-         roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: app}\nsubjects: [{kind: ServiceAccount, name: app}]\n",
-    )
-    .unwrap();
-    let token = |audience: &str| {
-        server.kubectl(&["create", "token", "app", "-n", "team", &format!("--audience={audience}")]).unwrap().trim().to_owned()
-    };
-    let caller = authenticator.authenticate(Some(&token("dormouse"))).await.unwrap();
-    assert_eq!(caller.user, "system:serviceaccount:team:app");
-    let elsewhere = token("elsewhere");
-    for bad in [None, Some(""), Some("nonsense"), Some(elsewhere.as_str())] {
-        assert!(matches!(authenticator.authenticate(bad).await, Err(AuthError::Unauthenticated)), "{bad:?}");
-    }
-    let access = |namespace: &str, verb, part| Access { namespace: namespace.into(), name: Some("a".into()), verb, part };
-    assert!(authenticator.authorize(&caller, &access("team", Verb::Create, Part::Eval)).await.is_ok());
-    for denied in
-        [access("team", Verb::Get, Part::Session), access("team", Verb::Create, Part::Session), access("other", Verb::Create, Part::Eval)]
-    {
-        assert!(matches!(authenticator.authorize(&caller, &denied).await, Err(AuthError::Forbidden { .. })), "{denied:?}");
-    }
-    let nobody = Caller { user: "system:anonymous".into(), ..Caller::default() };
-    assert!(authenticator.authorize(&nobody, &access("team", Verb::Create, Part::Eval)).await.is_err());
-}
-
-/// By the gateway's word and by the cluster's own: `kubectl` asks no gateway.
-async fn which_broker_a_session_names_is_a_right(server: &ApiServer, authenticator: &KubernetesAuthenticator) {
-    apply(
-        server,
-        "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: maker, namespace: team}\n\
-         rules: [{apiGroups: [dormouse.dev], resources: [kernelsessions], verbs: [get, create, patch, update]}, \
-         {apiGroups: [dormouse.dev], resources: [toolbrokers], verbs: [use], resourceNames: [mine]}]\n---\n\
-         apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: maker, namespace: team}\n\
-         roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: maker}\nsubjects:\n\
-         - {kind: User, name: maker, apiGroup: rbac.authorization.k8s.io}\n- {kind: User, name: heir, apiGroup: rbac.authorization.k8s.io}\n\
-         - {kind: User, name: 'system:serviceaccount:dormouse-system:dormouse-gateway', apiGroup: rbac.authorization.k8s.io}\n---\n\
-         apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: editor, namespace: team}\n\
-         rules: [{apiGroups: [dormouse.dev], resources: [kernelsessions], verbs: [get, create, patch, update]}]\n---\n\
-         apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: editor, namespace: team}\n\
-         roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: editor}\nsubjects: [{kind: User, name: editor, apiGroup: rbac.authorization.k8s.io}]\n",
-    )
-    .unwrap();
-    let caller = Caller { user: "maker".into(), ..Caller::default() };
-    let uses = |broker: &str| Access { namespace: "team".into(), name: Some(broker.into()), verb: Verb::Use, part: Part::Broker };
-    assert!(authenticator.authorize(&caller, &uses("mine")).await.is_ok());
-    assert!(matches!(authenticator.authorize(&caller, &uses("theirs")).await, Err(AuthError::Forbidden { resource: "toolbrokers", .. })));
-
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let manifests = std::fs::read_to_string(root.join("deploy/dormouse.yaml")).unwrap();
-    let everywhere = manifests.split("\n---\n").filter(|document| document.contains("kind: ValidatingAdmissionPolicy")).count();
-    assert_eq!(everywhere, 2, "a policy and its binding");
-    let mut helm = std::process::Command::new(tools::path("helm").unwrap());
-    helm.args(["template", "dormouse", "charts/dormouse", "--namespace", "dormouse-system", "--show-only", "templates/admission.yaml"]);
-    helm.args(["--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"]).current_dir(root);
-    let policies = String::from_utf8(helm.output().unwrap().stdout).unwrap();
-    assert_eq!(policies.matches("kind: MutatingAdmissionPolicy").count(), 4, "policies and their bindings: {policies}");
-    apply(server, &policies).unwrap();
-    let write = |user: &str, name: &str, broker: &str| {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let named = if broker.is_empty() { String::new() } else { format!("toolBrokerRef: {broker}") };
-        let text = format!(
-            "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: {name}, namespace: team}}\nspec: {{{named}}}\n"
-        );
-        std::fs::write(file.path(), text).unwrap();
-        let user = format!("--as={user}");
-        server.kubectl(&["apply", "--server-side", "--force-conflicts", &user, "-f", file.path().to_str().unwrap()])
-    };
-    let named_by =
-        |name: &str| server.kubectl(&["get", "kernelsession", name, "-n", "team", "-o", "jsonpath={.spec.toolBrokerRef.namedBy}"]).unwrap();
-    // A policy is in force some time after it was written.
-    let (mut tries, mut refused) = (0, String::new());
-    eventually("what is not allowed is refused", async || {
-        tries += 1;
-        write("maker", &format!("theirs-{tries}"), "{name: theirs}").is_err_and(|error| {
-            refused = error.to_string();
-            true
-        })
-    })
-    .await;
-    assert!(refused.contains("you may not use the ToolBroker theirs: ask for a Role with the verb use on toolbrokers"), "{refused}");
-    let maker = "{\"groups\":[\"system:authenticated\"],\"user\":\"maker\"}";
-    let written_until = async |what: &str, expected: &str| {
-        let mut tries = 0;
-        let mut last = String::new();
-        eventually(what, async || {
-            tries += 1;
-            last = format!("{what}-{tries}").replace(' ', "-");
-            write("maker", &last, "{name: mine}").unwrap();
-            named_by(&last) == expected
-        })
-        .await;
-        last
-    };
-    let mine = written_until("it is written down", maker).await;
-    write("maker", "none", "").unwrap();
-    assert!(write("maker", &mine, "{name: theirs}").is_err(), "nor may it be changed to another");
-    // Whatever is said of others.
-    write("maker", "said", "{name: mine, namedBy: {user: root, groups: [system:masters]}}").unwrap();
-    assert_eq!(named_by("said"), maker);
-    // Who may not use it changes all else, and not by whom it was named.
-    let patch = |user: &str, patch: &str| {
-        server.kubectl(&["patch", "kernelsession", &mine, "-n", "team", "--type=merge", &format!("--as={user}"), "-p", patch])
-    };
-    patch("editor", r#"{"spec":{"idleSeconds":9}}"#).unwrap();
-    assert_eq!(named_by(&mine), maker);
-    for other in [r#"{"namedBy":null}"#, r#"{"namedBy":{"user":"root"}}"#, r#"{"namedBy":{"user":"editor"}}"#] {
-        let refused = patch("editor", &format!(r#"{{"spec":{{"toolBrokerRef":{other}}}}}"#)).unwrap_err().to_string();
-        assert!(refused.contains("you may not use the ToolBroker mine"), "{refused}");
-    }
-    // Who may takes it over.
-    patch("heir", r#"{"spec":{"toolBrokerRef":{"namedBy":null}}}"#).unwrap();
-    assert_eq!(named_by(&mine), maker.replace("maker", "heir"));
-    // The gateway writes down its callers.
-    write("system:serviceaccount:dormouse-system:dormouse-gateway", "called", "{name: mine, namedBy: {user: ann, groups: [a, b]}}")
-        .unwrap();
-    assert_eq!(named_by("called"), r#"{"groups":["a","b"],"user":"ann"}"#);
-    // Where nothing writes it down, nobody writes another than themselves, and it may be left out.
-    server.kubectl(&["delete", "mutatingadmissionpolicybinding", "dormouse-toolbroker-named-by"]).unwrap();
-    let unknown = written_until("it is not written down", "").await;
-    let refused = write("maker", &unknown, "{name: mine, namedBy: {user: root}}").unwrap_err().to_string();
-    assert!(refused.contains("spec.toolBrokerRef.namedBy is somebody else: leave it out"), "{refused}");
-    write("maker", &unknown, "{name: mine, namedBy: {user: maker, groups: ['system:authenticated']}}").unwrap();
-    assert_eq!(named_by(&unknown), maker);
-}
-
-/// By the chart's policy, which was applied with those for ToolBrokers.
-async fn fields_are_listed_of_sessions_that_somebody_applies(server: &ApiServer, directory: &KubernetesDirectory) {
-    let managers = |name: &str| {
-        let path = "jsonpath={.metadata.managedFields[*].manager}";
-        server.kubectl(&["get", "kernelsession", name, "-n", "team", "--show-managed-fields", "-o", path]).unwrap()
-    };
-    let write = |name: &str, how: &[&str]| {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let session = "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nspec: {idleSeconds: 9}\nmetadata: {namespace: team, name: ";
-        std::fs::write(file.path(), format!("{session}{name}}}\n")).unwrap();
-        server.kubectl(&[how, &["-f", file.path().to_str().unwrap()]].concat()).unwrap();
-    };
-    let mut tries = 0;
-    eventually("what the gateway makes has none", async || {
-        tries += 1;
-        let made = directory.create(new(&Key::new("team", format!("fields-{tries}")))).await.unwrap();
-        directory.assign(&made, placement("p", 1)).await.unwrap();
-        managers(&made.key.name).is_empty()
-    })
-    .await;
-    write("created", &["create"]);
-    write("client-side", &["apply"]);
-    assert_eq!((managers("created"), managers("client-side")), (String::new(), String::new()));
-    write("applied", &["apply", "--server-side"]);
-    let applied = directory.read(&Key::new("team", "applied")).await.unwrap();
-    directory.assign(&applied, placement("p", 1)).await.unwrap();
-    assert_eq!(managers("applied"), "kubectl dormouse-gateway");
-    // Who takes one over has a list from then on.
-    for name in [&format!("fields-{tries}"), "client-side"] {
-        write(name, &["apply", "--server-side", "--force-conflicts"]);
-        assert!(managers(name).contains("kubectl"), "{}", managers(name));
-    }
-}
-
 /// The other gateways are the ready pods behind the Service.
 async fn gateways_know_each_other(server: &ApiServer, client: kube::Client, directory: &KubernetesDirectory) {
     let slice = |ready: bool| {
@@ -562,107 +300,4 @@ async fn gateways_know_each_other(server: &ApiServer, client: kube::Client, dire
     server.kubectl(&["delete", "endpointslice", "gateways-1", "-n", "team"]).unwrap();
     assert!(told.wait_for(|members| names(members).is_empty()).await.is_ok());
     following.abort();
-}
-
-/// A session with calls that wait, and what was decided about them.
-#[derive(Default)]
-struct Waiting {
-    calls: Mutex<Vec<Approval>>,
-    decided: Mutex<Vec<(String, Verdict, String)>>,
-    /// What was made of the arguments.
-    changed: Mutex<Vec<(String, serde_json::Value)>>,
-}
-
-#[async_trait::async_trait]
-impl Approvals for Waiting {
-    async fn waiting(&self, _: &Key) -> Result<ApprovalList, ApiError> {
-        Ok(ApprovalList { items: self.calls.lock().unwrap().clone(), truncated: false })
-    }
-
-    async fn decide(&self, _: &Key, id: &str, body: Decide, _: &str, decision: String) -> Result<Decided, ApiError> {
-        assert_eq!(body.epoch, Some(3), "the object's");
-        let mut decided = self.decided.lock().unwrap();
-        if !decided.iter().any(|(_, _, known)| *known == decision) {
-            decided.push((id.to_owned(), body.decision, decision));
-            self.changed.lock().unwrap().extend(body.arguments.map(|arguments| (id.to_owned(), arguments)));
-        }
-        match id {
-            "a_8" => Err(ApiError::new(ErrorCode::ApprovalUsed, "somebody was first")),
-            _ => Ok(Decided { id: id.to_owned(), decision: body.decision, told: true }),
-        }
-    }
-}
-
-fn approval(call: u64) -> Approval {
-    Approval {
-        id: format!("a_{call}"),
-        session: "asks".into(),
-        tool_name: "pay".into(),
-        args: serde_json::json!({ "to": "a", "amount": [1, { "of": 2 }] }),
-        call_id: call.to_string(),
-        epoch: 3,
-        created_at: "2030-01-01T00:00:00Z".into(),
-        expires_at: "2030-01-08T00:00:00Z".into(),
-        editable: false,
-        state: Default::default(),
-    }
-}
-
-async fn kubectl_lists_and_decides_calls_that_wait(server: &ApiServer, client: kube::Client, directory: &Arc<KubernetesDirectory>) {
-    let (key, waiting) = (Key::new("team", "asks"), Arc::new(Waiting::default()));
-    directory.create(new(&key)).await.unwrap();
-    let say = |pending: u32, sequence: u32| {
-        let snapshot = format!(r#"{{"epoch":1,"sequence":{sequence},"bytes":1,"engineDigest":"d","time":"2030-01-01T00:00:00Z"}}"#);
-        let status = format!(r#"{{"status":{{"pendingApprovals":{pending},"snapshot":{snapshot}}}}}"#);
-        server.kubectl(&["patch", "kernelsession", "-n", "team", "asks", "--subresource=status", "--type=merge", "-p", &status]).unwrap();
-    };
-    let objects = || {
-        ApprovalObjects::new(
-            client.clone(),
-            WatchScope::default(),
-            Arc::clone(directory) as Arc<dyn Directory>,
-            Arc::clone(&waiting) as Arc<dyn Approvals>,
-        )
-    };
-    // Two gateways.
-    let running = [tokio::spawn(objects().run()), tokio::spawn(objects().run())];
-    *waiting.calls.lock().unwrap() = vec![approval(7), approval(8), Approval { editable: true, ..approval(9) }];
-    say(3, 1);
-    let shown = || server.kubectl(&["get", "ta", "-n", "team", "--no-headers"]).unwrap_or_default();
-    eventually("the calls are shown", async || shown().lines().filter(|line| line.contains("asks") && line.contains("pay")).count() == 3)
-        .await;
-    let args = server.kubectl(&["get", "ta", "-n", "team", "asks.a-7", "-o", "jsonpath={.spec.args.amount[1].of}"]).unwrap();
-    assert_eq!(args, "2", "as the call has them");
-    let epoch = server.kubectl(&["get", "ta", "-n", "team", "asks.a-7", "-o", "jsonpath={.spec.epoch}"]).unwrap();
-    assert_eq!(epoch, "3", "the one in which it was made");
-
-    let patch = |name: &str, spec: &str| {
-        server.kubectl(&["patch", "ta", "-n", "team", name, "--type=merge", "-p", &format!(r#"{{"spec":{spec}}}"#)])
-    };
-    for wrong in [r#"{"toolName":"other"}"#, r#"{"epoch":4}"#, r#"{"arguments":{"to":"b"}}"#, r#"{"decision":"perhaps"}"#] {
-        assert!(patch("asks.a-7", wrong).is_err(), "{wrong}");
-    }
-    patch("asks.a-7", r#"{"decision":"approve"}"#).unwrap();
-    patch("asks.a-8", r#"{"decision":"deny","reason":"no"}"#).unwrap();
-    let edited = r#"{"decision":"approve","arguments":{"to":"b","amount":[2]}}"#;
-    patch("asks.a-9", edited).unwrap();
-    let state = |name: &str| {
-        server.kubectl(&["get", "ta", "-n", "team", name, "-o", "jsonpath={.status.state} {.status.message}"]).unwrap_or_default()
-    };
-    let told =
-        async || ["asks.a-7", "asks.a-9"].iter().all(|it| state(it).starts_with("Decided")) && state("asks.a-8").starts_with("Refused");
-    eventually("what came of it is told", told).await;
-    assert!(state("asks.a-8").contains("somebody was first"));
-    let mut decided: Vec<(String, Verdict)> =
-        waiting.decided.lock().unwrap().iter().map(|(id, verdict, _)| (id.clone(), *verdict)).collect();
-    decided.sort_by(|one, other| one.0.cmp(&other.0));
-    let each = [("a_7", Verdict::Approve), ("a_8", Verdict::Deny), ("a_9", Verdict::Approve)].map(|(id, verdict)| (id.to_owned(), verdict));
-    assert_eq!(decided, each, "each once, by whichever gateway");
-    assert_eq!(*waiting.changed.lock().unwrap(), [("a_9".to_owned(), serde_json::json!({ "to": "b", "amount": [2] }))]);
-    assert!(patch("asks.a-7", r#"{"decision":"deny"}"#).is_err(), "the first decision stands");
-
-    waiting.calls.lock().unwrap().clear();
-    say(0, 2);
-    eventually("what does not wait is not shown", async || !shown().contains("asks")).await;
-    running.iter().for_each(tokio::task::JoinHandle::abort);
 }

@@ -1,20 +1,21 @@
 //! From a name to the process that runs it: placing, moving, sending again.
 
+mod directories;
+mod pools;
+
 use std::{
     collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
-use async_trait::async_trait;
 use dormouse_crds::session::Placement;
 use dormouse_gateway::{
     Directory,
     directory::{
-        Change, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
+        Key,
         folder::{FolderDirectory, StaticPod},
     },
 };
@@ -23,9 +24,9 @@ use dormouse_protocol::{ErrorCode, kernel::ReportLine};
 use dormouse_testkit::wait::eventually;
 use futures::future::join_all;
 use serde_json::json;
-use tokio::sync::broadcast;
 
 use crate::support::{Answer, Client, FakePod, Trust, directory, serve};
+use directories::{Recreated, Untouched};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 const EVAL: &str = "/v1/namespaces/default/sessions/a/eval";
@@ -261,56 +262,6 @@ async fn what_a_pod_tells_last_is_in_the_file_of_a_directory_that_closes() {
     assert_eq!(record["status"]["snapshot"]["sequence"], 1, "{record}");
 }
 
-/// A directory that may be looked at, and must not be asked or changed.
-struct Untouched(Arc<FolderDirectory>);
-
-#[async_trait]
-impl Directory for Untouched {
-    fn get(&self, key: &Key) -> Option<Arc<Record>> {
-        self.0.get(key)
-    }
-
-    async fn read(&self, _: &Key) -> Result<Arc<Record>, DirectoryError> {
-        panic!("a wake in place read a session")
-    }
-
-    fn list(&self, namespace: Option<&str>) -> Vec<Arc<Record>> {
-        self.0.list(namespace)
-    }
-
-    async fn create(&self, _: NewSession) -> Result<Arc<Record>, DirectoryError> {
-        panic!("a wake in place made a session")
-    }
-
-    async fn patch(&self, _: &Key, _: SessionPatch) -> Result<Arc<Record>, DirectoryError> {
-        panic!("a wake in place changed a session")
-    }
-
-    async fn delete(&self, _: &Key) -> Result<(), DirectoryError> {
-        panic!("a wake in place deleted a session")
-    }
-
-    async fn assign(&self, _: &Record, _: Placement) -> Result<Arc<Record>, DirectoryError> {
-        panic!("a wake in place placed a session")
-    }
-
-    fn pods(&self, namespace: &str, pool: &str) -> Vec<KernelPod> {
-        self.0.pods(namespace, pool)
-    }
-
-    fn pod(&self, namespace: &str, placement: &Placement) -> Option<KernelPod> {
-        self.0.pod(namespace, placement)
-    }
-
-    fn changes(&self) -> broadcast::Receiver<Change> {
-        self.0.changes()
-    }
-
-    fn pending(&self) -> Vec<&'static str> {
-        self.0.pending()
-    }
-}
-
 #[tokio::test]
 async fn a_wake_in_place_makes_no_request_to_the_directory() {
     let trust = Trust::new();
@@ -405,62 +356,6 @@ async fn a_cell_that_ends_its_pods_is_sent_to_a_third_only_to_be_ended() {
     }
 }
 
-/// A directory in which the session is deleted and made again once its pod has got a cell.
-struct Recreated(Arc<FolderDirectory>, Arc<FakePod>);
-
-impl Recreated {
-    fn now(&self, record: Arc<Record>) -> Arc<Record> {
-        if self.1.evals().is_empty() { record } else { Arc::new(Record { uid: "another".to_owned(), ..Record::clone(&record) }) }
-    }
-}
-
-#[async_trait]
-impl Directory for Recreated {
-    fn get(&self, key: &Key) -> Option<Arc<Record>> {
-        self.0.get(key).map(|record| self.now(record))
-    }
-
-    async fn read(&self, key: &Key) -> Result<Arc<Record>, DirectoryError> {
-        self.0.read(key).await.map(|record| self.now(record))
-    }
-
-    fn list(&self, namespace: Option<&str>) -> Vec<Arc<Record>> {
-        self.0.list(namespace)
-    }
-
-    async fn create(&self, new: NewSession) -> Result<Arc<Record>, DirectoryError> {
-        self.0.create(new).await
-    }
-
-    async fn patch(&self, key: &Key, patch: SessionPatch) -> Result<Arc<Record>, DirectoryError> {
-        self.0.patch(key, patch).await
-    }
-
-    async fn delete(&self, key: &Key) -> Result<(), DirectoryError> {
-        self.0.delete(key).await
-    }
-
-    async fn assign(&self, seen: &Record, placement: Placement) -> Result<Arc<Record>, DirectoryError> {
-        self.0.assign(seen, placement).await
-    }
-
-    fn pods(&self, namespace: &str, pool: &str) -> Vec<KernelPod> {
-        self.0.pods(namespace, pool)
-    }
-
-    fn pod(&self, namespace: &str, placement: &Placement) -> Option<KernelPod> {
-        self.0.pod(namespace, placement)
-    }
-
-    fn changes(&self) -> broadcast::Receiver<Change> {
-        self.0.changes()
-    }
-
-    fn pending(&self) -> Vec<&'static str> {
-        self.0.pending()
-    }
-}
-
 #[tokio::test]
 async fn a_retry_does_not_reach_another_session_of_the_name() {
     let trust = Trust::new();
@@ -472,165 +367,4 @@ async fn a_retry_does_not_reach_another_session_of_the_name() {
     let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
     assert_eq!((status, body["error"]["code"].as_str()), (404, Some("SessionNotFound")), "{body}");
     assert_eq!(pod.evals().len(), 1, "the cell was for the session that is gone");
-}
-
-/// A pool that grows: it shows one pod for each session that holds a slot or was told to be waiting for one, as the operator's count does, and one more for
-/// each pod whose memory has no room.
-struct Growing(Arc<FolderDirectory>, Vec<Arc<FakePod>>);
-
-impl Growing {
-    fn shown(&self) -> usize {
-        let uids = |set: fn(&FakePod) -> &std::sync::Mutex<HashSet<String>>| {
-            self.1.iter().flat_map(move |pod| set(pod).lock().unwrap().iter().cloned().collect::<Vec<_>>())
-        };
-        let wanted: HashSet<String> = uids(|pod| &pod.held).chain(uids(|pod| &pod.waiting)).collect();
-        let exhausted = self.1.iter().filter(|pod| pod.exhausted.load(Ordering::SeqCst)).count();
-        (wanted.len() + exhausted).clamp(1, self.1.len())
-    }
-}
-
-#[async_trait]
-impl Directory for Growing {
-    fn get(&self, key: &Key) -> Option<Arc<Record>> {
-        self.0.get(key)
-    }
-
-    async fn read(&self, key: &Key) -> Result<Arc<Record>, DirectoryError> {
-        self.0.read(key).await
-    }
-
-    fn list(&self, namespace: Option<&str>) -> Vec<Arc<Record>> {
-        self.0.list(namespace)
-    }
-
-    async fn create(&self, new: NewSession) -> Result<Arc<Record>, DirectoryError> {
-        self.0.create(new).await
-    }
-
-    async fn patch(&self, key: &Key, patch: SessionPatch) -> Result<Arc<Record>, DirectoryError> {
-        self.0.patch(key, patch).await
-    }
-
-    async fn delete(&self, key: &Key) -> Result<(), DirectoryError> {
-        self.0.delete(key).await
-    }
-
-    async fn assign(&self, seen: &Record, placement: Placement) -> Result<Arc<Record>, DirectoryError> {
-        self.0.assign(seen, placement).await
-    }
-
-    fn pods(&self, namespace: &str, pool: &str) -> Vec<KernelPod> {
-        let shown: Vec<&str> = self.1.iter().take(self.shown()).map(|pod| pod.name).collect();
-        self.0.pods(namespace, pool).into_iter().filter(|pod| shown.contains(&pod.pod.as_str())).collect()
-    }
-
-    fn pod(&self, namespace: &str, placement: &Placement) -> Option<KernelPod> {
-        self.0.pod(namespace, placement)
-    }
-
-    fn changes(&self) -> broadcast::Receiver<Change> {
-        self.0.changes()
-    }
-
-    fn pending(&self) -> Vec<&'static str> {
-        self.0.pending()
-    }
-}
-
-async fn one_slot_pods(trust: &Trust, count: usize) -> Vec<Arc<FakePod>> {
-    let mut pods = Vec::new();
-    for number in 0..count {
-        let pod = trust.pod(Box::leak(format!("pod-{number:02}").into_boxed_str()), 1).await;
-        pod.strict.store(true, Ordering::SeqCst);
-        pods.push(pod);
-    }
-    pods
-}
-
-/// Makes so many sessions, and runs a cell in each of them at once, by turns through each of the gateways.
-async fn all_at_once(gateways: &[Client], sessions: usize) {
-    for number in 0..sessions {
-        let (status, body) = gateways[0].json("POST", SESSIONS, json!({ "name": format!("s{number}") })).await;
-        assert_eq!(status, 201, "{body}");
-    }
-    let evals = (0..sessions).map(|number| {
-        let client = gateways[number % gateways.len()].clone();
-        async move { client.json("POST", &format!("{SESSIONS}/s{number}/eval"), json!({"code": "1"})).await }
-    });
-    for (status, body) in join_all(evals).await {
-        assert_eq!(status, 200, "{body}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn thirty_four_sessions_that_start_at_once_grow_a_pool_of_one_slot_pods_and_all_answer() {
-    const SESSIONS_AT_ONCE: usize = 34;
-    let trust = Trust::new();
-    let pods = one_slot_pods(&trust, SESSIONS_AT_ONCE).await;
-    let (_folder, folder) = directory(&trust, &pods.iter().collect::<Vec<_>>()).await;
-    let growing = Arc::new(Growing(folder, pods.clone()));
-    let gateways = [serve(&trust, growing.clone()).await, serve(&trust, growing.clone()).await];
-    tokio::time::timeout(Duration::from_secs(50), all_at_once(&gateways, SESSIONS_AT_ONCE))
-        .await
-        .expect("within their time to find a place");
-    assert_eq!(growing.shown(), SESSIONS_AT_ONCE, "the pool knew of everybody who waited");
-    assert!(pods.iter().all(|pod| pod.held.lock().unwrap().len() == 1));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pod_without_memory_is_passed_over_and_its_pool_grows() {
-    const SESSIONS_AT_ONCE: usize = 8;
-    let trust = Trust::new();
-    let pods = [trust.pod("short", 100).await, trust.pod("grown", 100).await];
-    let (_folder, folder) = directory(&trust, &pods.iter().collect::<Vec<_>>()).await;
-    let growing = Arc::new(Growing(folder, pods.to_vec()));
-    let (first, others) =
-        (serve(&trust, growing.clone()).await, [serve(&trust, growing.clone()).await, serve(&trust, growing.clone()).await]);
-    let [short, grown] = &pods;
-    create(&first).await;
-    let (status, body) = first.json("POST", EVAL, json!({"code": "1"})).await;
-    assert_eq!((status, body["preview"].as_str()), (200, Some("short")), "{body}");
-    let epochs = |name: &str| growing.get(&Key::new("default", name)).unwrap().status.last_epoch;
-
-    short.exhausted.store(true, Ordering::SeqCst);
-    assert_eq!(growing.shown(), 1, "nobody waits yet");
-    // Through gateways that have not heard of its room before.
-    all_at_once(&others, SESSIONS_AT_ONCE).await;
-    assert_eq!((short.evals().len(), grown.evals().len()), (1, SESSIONS_AT_ONCE), "whatever slots it has");
-    for number in 0..SESSIONS_AT_ONCE {
-        assert_eq!(epochs(&format!("s{number}")), Some(1), "who waits costs no placement");
-    }
-    // Who is placed there finds no room either: it goes elsewhere, and is placed once for that.
-    let (status, body) = first.json("POST", EVAL, json!({"code": "1"})).await;
-    assert_eq!((status, body["preview"].as_str()), (200, Some("grown")), "{body}");
-    assert_eq!(epochs("a"), Some(2));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_last_free_slot_of_a_pool_is_found_wherever_it_is() {
-    const PODS: usize = 40;
-    let trust = Trust::new();
-    let pods = one_slot_pods(&trust, PODS).await;
-    let (_folder, directory) = directory(&trust, &pods.iter().collect::<Vec<_>>()).await;
-    let client = serve(&trust, directory).await;
-    for pod in &pods[..PODS - 1] {
-        pod.held.lock().unwrap().insert("another".to_owned());
-    }
-    create(&client).await;
-    let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
-    assert_eq!((status, body["preview"].as_str()), (200, Some("pod-39")), "{body}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pool_with_room_is_not_asked_pod_by_pod() {
-    const PODS: usize = 40;
-    let trust = Trust::new();
-    let pods = one_slot_pods(&trust, PODS).await;
-    let (_folder, directory) = directory(&trust, &pods.iter().collect::<Vec<_>>()).await;
-    let client = serve(&trust, directory).await;
-    create(&client).await;
-    let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
-    assert_eq!(status, 200, "{body}");
-    let asked: usize = pods.iter().map(|pod| pod.infos.load(Ordering::SeqCst)).sum();
-    assert!((1..=8).contains(&asked), "{asked} questions");
 }

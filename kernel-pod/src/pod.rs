@@ -2,6 +2,8 @@
 
 mod claimed;
 mod events;
+mod mailbox;
+mod requests;
 mod room;
 mod runs;
 mod stored;
@@ -13,22 +15,19 @@ use std::time::Duration;
 
 use dormouse_crds::pool::Isolation;
 use dormouse_engine::Engines;
+use dormouse_protocol::ApiError;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::Event;
-use dormouse_protocol::history::{Checkpoint, Migration};
-use dormouse_protocol::kernel::{
-    Assignment, CheckpointCall, EvalCall, PodInfo, ReportLine, ResetCall, RestoreCall, SessionCall, SessionReport, WaitingCall,
-};
-use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_protocol::kernel::{PodInfo, ReportLine};
 use dormouse_seal::Seal;
 use dormouse_service::Readiness;
 use dormouse_store::SnapshotStore;
 use futures::Stream;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+pub(crate) use self::mailbox::task_ended;
 use self::room::Shortage;
 use crate::cache::Cache;
-use crate::claim::Claim;
 use crate::dedicated::Only;
 use crate::difference::Differences;
 use crate::environment::{Environment, Threads};
@@ -36,7 +35,7 @@ use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::report::{self, Reports};
 use crate::scheduler::Scheduler;
-use crate::session::{Handle, Host, Message, Reply, Supervisor, Undelivered, gone};
+use crate::session::{Handle, Host, Message};
 use crate::slots::Slots;
 use crate::storage::Storage;
 use crate::tools::Tools;
@@ -44,8 +43,6 @@ use crate::usage::Meter;
 
 /// How long a session has had nothing to do before others are told that it would make room. One that is used again and again keeps its slot.
 const IDLE_MIN: Duration = Duration::from_secs(1);
-/// Times that a message is sent again because the session's task had just ended.
-const SEND_ATTEMPTS_MAX: u32 = 3;
 
 /// More than all heaps of a pod without a limit.
 const COPIES_MIB_MAX: usize = 1 << 30;
@@ -222,153 +219,6 @@ impl Pod {
         self.shared.info()
     }
 
-    /// Runs a cell and waits for its answer.
-    ///
-    /// # Errors
-    /// The service's own; a script's error is in the answer.
-    pub async fn eval(&self, call: EvalCall) -> Result<EvalResult, ApiError> {
-        self.eval_claimed(call, None).await
-    }
-
-    /// Makes the session live, under the assignment's spec.
-    ///
-    /// # Errors
-    /// It is not here, or cannot run.
-    pub async fn wake(&self, assignment: Assignment) -> Result<SessionReport, ApiError> {
-        self.wake_claimed(assignment, None).await
-    }
-
-    /// Commits the session and frees its slot.
-    ///
-    /// # Errors
-    /// It is not here, or cannot be stored.
-    pub async fn hibernate(&self, assignment: Assignment) -> Result<SessionReport, ApiError> {
-        self.ask(&assignment, |reply| Message::Hibernate(Box::new(assignment.clone()), reply)).await
-    }
-
-    /// Puts the session's present state aside under a label.
-    ///
-    /// # Errors
-    /// It is not here, cannot be stored, or the label cannot be used.
-    pub async fn checkpoint(&self, assignment: Assignment, label: String) -> Result<Checkpoint, ApiError> {
-        self.make_checkpoint(CheckpointCall { assignment, label, operation: None }).await
-    }
-
-    /// The same; a call that names its operation is carried out once, however often it is sent.
-    ///
-    /// # Errors
-    /// As those of [`Self::checkpoint`]; `Conflict` when it was carried out, and its checkpoint is no longer kept.
-    pub async fn make_checkpoint(&self, call: CheckpointCall) -> Result<Checkpoint, ApiError> {
-        let assignment = call.assignment.clone();
-        self.ask(&assignment, |reply| Message::Checkpoint(Box::new(call), reply)).await
-    }
-
-    /// Goes back to a checkpoint, by id or label. Cells that wait end with `Interrupted`.
-    ///
-    /// # Errors
-    /// It is not here, cannot be stored, or has no such checkpoint.
-    pub async fn restore(&self, assignment: Assignment, checkpoint: String) -> Result<SessionReport, ApiError> {
-        self.go_back(RestoreCall { assignment, checkpoint, operation: None }).await
-    }
-
-    /// The same; a call that names its operation is carried out once, however often it is sent.
-    ///
-    /// # Errors
-    /// As those of [`Self::restore`].
-    pub async fn go_back(&self, call: RestoreCall) -> Result<SessionReport, ApiError> {
-        let assignment = call.assignment.clone();
-        self.ask(&assignment, |reply| Message::Restore(Box::new(call), reply)).await
-    }
-
-    /// Empties the session: it goes on as a new one would, and what it was is a checkpoint. Cells that wait end with `Interrupted`. A call that
-    /// names its operation is carried out once, however often it is sent.
-    ///
-    /// # Errors
-    /// It is not here, cannot be stored, or its bootstrap code fails.
-    pub async fn reset(&self, call: ResetCall) -> Result<SessionReport, ApiError> {
-        let assignment = call.assignment.clone();
-        self.ask(&assignment, |reply| Message::Reset(Box::new(call), reply)).await
-    }
-
-    /// Moves the session to the current engine by running its recorded cells again; with `dry_run` only tells what would come of it.
-    ///
-    /// # Errors
-    /// It is not here, cannot be stored, a cell of it awaits, or a cell cannot be run again at all.
-    pub async fn migrate(&self, assignment: Assignment, dry_run: bool) -> Result<Migration, ApiError> {
-        self.ask(&assignment, |reply| Message::Migrate(Box::new(assignment.clone()), dry_run, reply)).await
-    }
-
-    /// Ends the running cell with `Interrupted`, also one that awaits while the session sleeps. Does nothing when none runs.
-    ///
-    /// # Errors
-    /// The session is not here, or cannot be woken.
-    pub async fn interrupt(&self, assignment: Assignment) -> Result<(), ApiError> {
-        self.admit(&assignment)?;
-        if self.shared.registry.get(&assignment.uid).is_some_and(|handle| handle.control.interrupt()) {
-            return Ok(());
-        }
-        self.ask(&assignment, |reply| Message::Interrupt(Box::new(assignment.clone()), reply)).await
-    }
-
-    /// Puts a session to sleep, if it is here under that epoch: it was placed elsewhere since. What the store does not take of it any more is lost, as it
-    /// is for every process that was overtaken.
-    ///
-    /// # Errors
-    /// It is not here, or not under that epoch, or is not any more: `SessionGone`.
-    pub async fn leave(&self, assignment: Assignment) -> Result<(), ApiError> {
-        let reported = self.shared.host.reports.get(&assignment.uid).filter(|report| report.epoch == assignment.epoch);
-        let here = self.shared.registry.get(&assignment.uid).filter(|_| reported.is_some() && assignment.boot == self.shared.host.boot);
-        let handle = here.ok_or_else(|| gone("this process does not have the session under this epoch"))?;
-        let (reply, answer) = oneshot::channel();
-        if !handle.send_waiting(Message::Hibernate(Box::new(assignment), reply)).await {
-            return Err(gone("the session has just left"));
-        }
-        answer.await.map_err(|_| gone("the session has just left"))?.map(drop)
-    }
-
-    /// Drops the session without a commit. A session that is not here is forgotten already. Allowed while draining.
-    ///
-    /// # Errors
-    /// Another epoch runs here.
-    pub async fn forget(&self, assignment: Assignment) -> Result<(), ApiError> {
-        let Some(handle) = self.shared.registry.get(&assignment.uid) else {
-            self.shared.host.cache.take(&assignment.uid);
-            return Ok(());
-        };
-        handle.control.interrupt();
-        let (reply, answer) = oneshot::channel();
-        if !handle.send_waiting(Message::Forget(Box::new(assignment), reply)).await {
-            return Ok(());
-        }
-        match answer.await {
-            Ok(Err(error)) if error.code != ErrorCode::SessionGone => Err(error),
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
-
-    /// How a session is at this moment, as the report tells it.
-    ///
-    /// # Errors
-    /// This process does not have it under that epoch.
-    pub fn session(&self, call: &SessionCall) -> Result<SessionReport, ApiError> {
-        let host = &self.shared.host;
-        let report = host.reports.get(&call.uid).filter(|report| report.epoch == call.epoch && host.boot == call.boot);
-        report.ok_or_else(|| gone("this process does not have the session under this epoch"))
-    }
-
-    /// Reports that a session waits for a slot.
-    ///
-    /// # Errors
-    /// It is of another namespace.
-    pub fn waiting(&self, call: &WaitingCall) -> Result<(), ApiError> {
-        let host = &self.shared.host;
-        if call.namespace != host.namespace {
-            return Err(ApiError::new(ErrorCode::Forbidden, format!("this pod runs sessions of namespace {} only", host.namespace)));
-        }
-        host.reports.waiting(&call.uid);
-        Ok(())
-    }
-
     /// Every session and every change, for ever.
     pub fn report(&self) -> impl Stream<Item = ReportLine> + Send + use<> {
         // Not the pod itself: a reader must not keep it alive.
@@ -409,74 +259,6 @@ impl Pod {
     pub(crate) fn host(&self) -> &Host {
         &self.shared.host
     }
-
-    /// The session's task, started under `assignment` if there is none.
-    fn start(&self, assignment: &Assignment) -> Handle {
-        self.shared.registry.get_or_start(&assignment.uid, || self.spawn(assignment, None))
-    }
-
-    /// Starts the session's task under an assignment that is only claimed. `None` when there is a task already: it must not hear of a claim.
-    fn start_claimed(&self, assignment: &Assignment, claim: Claim) -> Option<Handle> {
-        self.shared.registry.start(&assignment.uid, || self.spawn(assignment, Some(claim)))
-    }
-
-    fn spawn(&self, assignment: &Assignment, claim: Option<Claim>) -> Handle {
-        let supervisor: Arc<dyn Supervisor> = Arc::clone(&self.shared) as _;
-        Handle::spawn(Arc::clone(&self.shared.host), supervisor, assignment.clone(), claim)
-    }
-
-    pub(crate) fn admit(&self, assignment: &Assignment) -> Result<(), ApiError> {
-        if assignment.boot != self.shared.host.boot {
-            return Err(gone("this is another process than the one that the session was placed on"));
-        }
-        if assignment.namespace != self.shared.host.namespace {
-            let message = format!("this pod runs sessions of namespace {} only", self.shared.host.namespace);
-            return Err(ApiError::new(ErrorCode::Forbidden, message));
-        }
-        if self.shared.draining.load(Ordering::SeqCst) {
-            return Err(gone("the pod is stopping"));
-        }
-        match &self.shared.host.only {
-            Some(only) => only.admit(&assignment.uid),
-            None => Ok(()),
-        }
-    }
-
-    pub(crate) async fn ask<T>(&self, assignment: &Assignment, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, ApiError> {
-        self.ask_once(assignment, message, task_ended).await
-    }
-
-    /// The same of what may not arrive twice: `unanswered` says what to answer when the session's task ends without a word.
-    pub(crate) async fn ask_once<T>(
-        &self,
-        assignment: &Assignment,
-        message: impl FnOnce(Reply<T>) -> Message,
-        unanswered: impl FnOnce() -> ApiError,
-    ) -> Result<T, ApiError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(assignment, message(reply))?;
-        answer.await.unwrap_or_else(|_| Err(unanswered()))
-    }
-
-    /// Puts a message into the session's mailbox, starting the session if it is not here.
-    pub(crate) fn send(&self, assignment: &Assignment, mut message: Message) -> Result<(), ApiError> {
-        self.admit(assignment)?;
-        for _ in 0..SEND_ATTEMPTS_MAX {
-            let handle = self.start(assignment);
-            handle.control.assigned(assignment.epoch);
-            match handle.send(message) {
-                Ok(()) => return Ok(()),
-                Err(Undelivered::Full) => {
-                    return Err(ApiError::new(ErrorCode::SessionBusy, "too many requests wait for this session; send it again later"));
-                }
-                Err(Undelivered::Left(undelivered)) => {
-                    message = undelivered;
-                    self.shared.registry.remove(&assignment.uid, &handle);
-                }
-            }
-        }
-        Err(gone("the session left this pod"))
-    }
 }
 
 async fn drain_one(handle: Handle) {
@@ -484,12 +266,6 @@ async fn drain_one(handle: Handle) {
     if handle.send_waiting(Message::Drain(reply)).await {
         let _ = answer.await;
     }
-}
-
-/// The session's task is gone without an answer, which is a fault of ours; the store has what was acked, and by its key what was carried out.
-pub(crate) fn task_ended() -> ApiError {
-    let message = "the session's task ended unexpectedly; send the request again, with its idempotencyKey if it has one";
-    ApiError::new(ErrorCode::Internal, message).again()
 }
 
 impl Shared {

@@ -2,11 +2,15 @@
 //!
 //! The test runs itself again in a network of its own, where every address is this machine's: a connection to any address arrives at its listener, which
 //! notes where to. Names are resolved by a real name server, which answers with inside addresses, in clothes, behind aliases, and second.
+
+mod listener;
+mod name_server;
+mod urls;
+
 use std::{
-    collections::HashMap,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr},
     process::Command,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -22,12 +26,12 @@ use dormouse_store::{Memory, SnapshotStore};
 use dormouse_testkit::{again::again, wait::eventually};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream, UdpSocket},
-};
+use tokio::{io::AsyncReadExt as _, net::TcpStream};
 
 use crate::world::call;
+use listener::{Arrived, listen};
+use name_server::serve_names;
+use urls::{METADATA_V4, METADATA_V6, V4, V6, name_of, names, vectors};
 
 /// Set for the run inside.
 const INSIDE: &str = "DORMOUSE_TEST_INSIDE";
@@ -40,261 +44,8 @@ const SECRET: &str = "whsec_YSBrZXkgb2YgZm91ciBhbmQgdHdlbnR5IGJ5";
 const NETWORK: &str = "ip link set lo up && ip route add local 0.0.0.0/0 dev lo && ip -6 route add local ::/0 dev lo && \
                        mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"";
 
-/// Inside addresses of every kind.
-const V4: [[u8; 4]; 20] = [
-    [127, 0, 0, 1],
-    [127, 8, 9, 10],
-    [0, 0, 0, 0],
-    [0, 1, 2, 3],
-    [10, 0, 0, 1],
-    [10, 255, 255, 254],
-    [172, 16, 0, 1],
-    [172, 31, 255, 254],
-    [192, 168, 1, 1],
-    [100, 64, 0, 1],
-    [100, 127, 255, 254],
-    [169, 254, 1, 1],
-    [192, 0, 0, 1],
-    [198, 18, 0, 1],
-    [192, 0, 2, 1],
-    [203, 0, 113, 9],
-    [240, 0, 0, 1],
-    [169, 254, 169, 254],
-    [168, 63, 129, 16],
-    [100, 100, 100, 200],
-];
-const V6: [&str; 14] = [
-    "::1",
-    "::",
-    "fe80::1",
-    "fec0::1",
-    "fc00::1",
-    "fd12:3456::1",
-    "ff02::1",
-    "2001:db8::1",
-    "2001::1",
-    "100::1",
-    "5f00::1",
-    "fd00:ec2::254",
-    "fd20:ce::254",
-    "3fff::1",
-];
-/// Those where clouds keep their metadata: no administrator can open them either.
-const METADATA_V4: usize = 17;
-const METADATA_V6: usize = 11;
-
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Names that the server of the test answers so.
-fn name_of(kind: &str, address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => format!("{kind}-{}.evil.example", hex(&address.octets())),
-        IpAddr::V6(address) => format!("{kind}-{}.evil.example", hex(&address.octets())),
-    }
-}
-
-/// An IPv4 address in IPv6 clothes: mapped, translated (NAT64), and as 6to4 has it.
-fn dressed(address: Ipv4Addr) -> [Ipv6Addr; 4] {
-    let [a, b, c, d] = address.octets().map(u16::from);
-    let (high, low) = (a << 8 | b, c << 8 | d);
-    [
-        Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, high, low),
-        Ipv6Addr::new(0, 0, 0, 0, 0, 0, high, low),
-        Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
-        Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1),
-    ]
-}
-
-/// Hosts that are names with this address at the end.
-fn names(address: IpAddr) -> Vec<String> {
-    let mut names: Vec<String> = ["at", "alias", "both", "later"].map(|kind| name_of(kind, address)).into();
-    if let IpAddr::V4(address) = address {
-        names.extend(dressed(address).map(|address| name_of("at", address.into())));
-    }
-    names
-}
-
-/// URLs that lead inside.
-fn vectors() -> Vec<String> {
-    let mut urls = Vec::new();
-    for octets in V4 {
-        let [a, b, c, d] = octets;
-        let number = u32::from_be_bytes(octets);
-        let dotted = Ipv4Addr::from(octets).to_string();
-        // As IDNA maps them: digits of full width, and an ideographic full stop.
-        let wide: String = dotted.chars().map(|c| if c == '.' { '\u{3002}' } else { fullwidth(c) }).collect();
-        let mut hosts = vec![
-            dotted.clone(),
-            number.to_string(),
-            format!("0x{number:08x}"),
-            format!("0{number:o}"),
-            format!("0{a:o}.0{b:o}.0{c:o}.0{d:o}"),
-            format!("0x{a:x}.0x{b:x}.0x{c:x}.0x{d:x}"),
-            format!("{a}.{}", number & 0x00ff_ffff),
-            format!("{a}.{b}.{}", number & 0xffff),
-            format!("{dotted}."),
-            dotted.replace('.', "%2e"),
-            wide,
-            format!("{FRONT}@{dotted}"),
-            format!("{dotted}:443"),
-            format!("{dotted}:8080"),
-        ];
-        hosts.extend(dressed(octets.into()).map(|address| format!("[{address}]")));
-        hosts.extend(names(IpAddr::V4(octets.into())));
-        urls.extend(hosts.into_iter().map(|host| format!("http://{host}/")));
-        urls.push(format!("https://{}/", name_of("at", Ipv4Addr::from(octets).into())));
-    }
-    for text in V6 {
-        let address: Ipv6Addr = text.parse().unwrap();
-        urls.extend([format!("http://[{text}]/"), format!("https://[{text}]/"), format!("http://[{text}]:8080/")]);
-        urls.extend(names(address.into()).into_iter().map(|host| format!("http://{host}/")));
-    }
-    for odd in ["http://localhost/", "http://LOCALHOST./", "http://a.localhost/", "http://127.0.0.1\\@front.example/", "http:127.0.0.1/"] {
-        urls.push(odd.to_owned());
-    }
-    for scheme in ["file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1:80/", "ws://127.0.0.1/", "unix:/run/x.sock"] {
-        urls.push(scheme.to_owned());
-    }
-    urls
-}
-
-fn fullwidth(c: char) -> char {
-    char::from_u32(u32::from(c) + 0xfee0).unwrap_or(c)
-}
-
-/// A name server. `at-HEX` has that address, `alias-HEX` has it behind two aliases, `both-HEX` beside the public one, and `later-HEX` from the second
-/// question on; any other name has the public one.
-async fn serve_names() {
-    let socket = UdpSocket::bind("127.0.0.1:53").await.unwrap();
-    let mut asked: HashMap<(String, u16), u32> = HashMap::new();
-    let mut question = [0; 1_500];
-    loop {
-        let (length, from) = socket.recv_from(&mut question).await.unwrap();
-        let Some((name, kind, end)) = parse(&question[..length]) else { continue };
-        let times = asked.entry((name.clone(), kind)).or_default();
-        *times += 1;
-        let label = name.split('.').next().unwrap_or_default();
-        let (how, digits) = label.split_once('-').unwrap_or((label, ""));
-        let inside = address_of(digits).filter(|_| name.ends_with(".evil.example"));
-        let public = IpAddr::V4(PUBLIC);
-        let found = match (how, inside) {
-            ("both", Some(inside)) => vec![public, inside],
-            ("later", Some(_)) if *times == 1 => vec![public],
-            (_, Some(inside)) => vec![inside],
-            _ => vec![public],
-        };
-        let mut answer = vec![question[0], question[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0];
-        answer.extend_from_slice(&question[12..end]);
-        let (mut count, mut owner) = (0, vec![0xc0, 12]);
-        if how == "alias" {
-            for hop in ["one", "two"] {
-                let target = labels(&format!("{hop}.{name}"));
-                record(&mut answer, &owner, 5, &target);
-                (count, owner) = (count + 1, target);
-            }
-        }
-        for address in found {
-            match (kind, address) {
-                (1, IpAddr::V4(address)) => record(&mut answer, &owner, 1, &address.octets()),
-                (28, IpAddr::V6(address)) => record(&mut answer, &owner, 28, &address.octets()),
-                _ => continue,
-            }
-            count += 1;
-        }
-        answer[7] = count;
-        socket.send_to(&answer, from).await.unwrap();
-    }
-}
-
-/// Name, type, and where the question ends.
-fn parse(message: &[u8]) -> Option<(String, u16, usize)> {
-    let (mut at, mut name) = (12, Vec::new());
-    loop {
-        let length = usize::from(*message.get(at)?);
-        at += 1;
-        if length == 0 {
-            break;
-        }
-        name.push(String::from_utf8_lossy(message.get(at..at + length)?).to_lowercase());
-        at += length;
-    }
-    Some((name.join("."), u16::from_be_bytes([*message.get(at)?, *message.get(at + 1)?]), at + 4))
-}
-
-fn labels(name: &str) -> Vec<u8> {
-    let mut bytes: Vec<u8> = name.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat()).collect();
-    bytes.push(0);
-    bytes
-}
-
-/// One that nobody may keep.
-fn record(answer: &mut Vec<u8>, owner: &[u8], kind: u8, data: &[u8]) {
-    answer.extend_from_slice(owner);
-    answer.extend_from_slice(&[0, kind, 0, 1, 0, 0, 0, 0, 0, data.len() as u8]);
-    answer.extend_from_slice(data);
-}
-
-fn address_of(digits: &str) -> Option<IpAddr> {
-    let bytes: Option<Vec<u8>> = (0..digits.len() / 2).map(|at| u8::from_str_radix(digits.get(at * 2..at * 2 + 2)?, 16).ok()).collect();
-    let bytes = bytes?;
-    match bytes.len() {
-        4 => Some(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?)),
-        16 => Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?)),
-        _ => None,
-    }
-}
-
-/// Where connections went to.
-type Arrived = Arc<Mutex<Vec<IpAddr>>>;
-
-/// Takes every connection to a port, whatever its address, of either kind.
-async fn listen(port: u16, arrived: Arrived) {
-    let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await.unwrap();
-    tokio::spawn(take_all(listener, arrived));
-}
-
-async fn take_all(listener: TcpListener, arrived: Arrived) {
-    loop {
-        let (stream, _) = listener.accept().await.unwrap();
-        arrived.lock().unwrap().push(stream.local_addr().unwrap().ip().to_canonical());
-        tokio::spawn(answer(stream));
-    }
-}
-
-/// `/to/HEX` redirects to the URL whose bytes these are.
-async fn answer(mut stream: TcpStream) {
-    let (mut request, mut buffer) = (Vec::new(), [0; 4_096]);
-    let head = loop {
-        match stream.read(&mut buffer).await {
-            Ok(read @ 1..) => request.extend_from_slice(&buffer[..read]),
-            _ => return,
-        }
-        if let Some(end) = request.windows(4).position(|window| window == b"\r\n\r\n") {
-            break end + 4;
-        }
-    };
-    let text = String::from_utf8_lossy(&request[..head]).to_lowercase();
-    let length = text.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok()).unwrap_or(0);
-    while request.len() < head + length {
-        match stream.read(&mut buffer).await {
-            Ok(read @ 1..) => request.extend_from_slice(&buffer[..read]),
-            _ => return,
-        }
-    }
-    let path = text.split(' ').nth(1).unwrap_or_default();
-    let told = match path.strip_prefix("/to/") {
-        Some(digits) => {
-            let digits = digits.trim_end_matches('/');
-            let url: Vec<u8> =
-                (0..digits.len() / 2).filter_map(|at| u8::from_str_radix(digits.get(at * 2..at * 2 + 2)?, 16).ok()).collect();
-            format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {}\r\ncontent-length: 0\r\n", String::from_utf8_lossy(&url))
-        }
-        None => "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n".to_owned(),
-    };
-    let body = if told.starts_with("HTTP/1.1 200") { "{}" } else { "" };
-    let _ = stream.write_all(format!("{told}connection: close\r\n\r\n{body}").as_bytes()).await;
 }
 
 /// A URL of the public server that redirects to `url`.

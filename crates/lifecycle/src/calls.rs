@@ -7,13 +7,19 @@
 //!
 //! `magic (8) ‖ compressed bytes (u32 LE) ‖ raw bytes (u32 LE) ‖ zstd(JSON) ‖ sha256 of all before (32)`.
 
+mod decisions;
+mod format;
+
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use sha2::Digest;
 
-use crate::{SessionKey, attempts::may_follow, compression, json, segment::sha256_hex};
+use crate::{SessionKey, attempts::may_follow, json, segment::sha256_hex};
+
+use decisions::Waiting;
+pub use decisions::{DECISION_BYTES_MAX, DECISIONS_BYTES_MAX, DECISIONS_MAX, Decision, PARKED_MAX, Undecided, Verdict};
+pub use format::{PAGE_BYTES_MAX, PageError};
 
 /// Calls on a page at most; of those with an outcome, the lowest number goes first.
 pub const CALLS_MAX: usize = 1_024;
@@ -24,16 +30,8 @@ pub const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Bytes of all answers on a page; the lowest number's goes first.
 pub const ANSWERS_BYTES_MAX: usize = 512 << 10;
 
-/// Bytes of a page's JSON at most: every call, every answer, and room for escapes.
-pub const PAGE_BYTES_MAX: usize = 4 << 20;
-
 /// Hex digits of a fingerprint.
 const FINGERPRINT_DIGITS: usize = 32;
-
-const ZSTD_LEVEL: i32 = 1;
-const MAGIC: [u8; 8] = *b"DMCALL\0\x01";
-const HEADER_BYTES: usize = MAGIC.len() + 4 + 4;
-const CHECKSUM_BYTES: usize = 32;
 
 /// The calls of one session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -62,83 +60,6 @@ pub struct CallPage {
     /// Calls that were told to wait for somebody: they go on waiting whatever is asked later, until they are over.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     parked: BTreeMap<u64, Waiting>,
-}
-
-/// A call that was told to wait.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Waiting {
-    fingerprint: String,
-    /// The epoch in which it was made. The session asks again in later ones.
-    epoch: u64,
-}
-
-/// What was decided about a call that waited for somebody.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Decision {
-    /// Tells one from another.
-    pub id: String,
-    /// The epoch in which the call was made that it is about.
-    pub epoch: u64,
-    /// Which.
-    pub verdict: Verdict,
-    /// Who decided; empty for time.
-    pub by: String,
-}
-
-/// See [`Decision`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Verdict {
-    /// The call with these tool and arguments is made.
-    Approved {
-        /// The digest of what was seen.
-        digest: String,
-        /// The arguments instead, if they were changed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        arguments: Option<serde_json::Value>,
-    },
-    /// It is not made.
-    Denied {
-        /// Why.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
-    },
-    /// Nobody decided in time.
-    Expired,
-}
-
-/// Decisions on a page at most.
-pub const DECISIONS_MAX: usize = 256;
-
-/// Calls that wait for somebody, on a page at most.
-pub const PARKED_MAX: usize = CALLS_MAX;
-
-/// Bytes of one decision, as JSON.
-pub const DECISION_BYTES_MAX: usize = 64 << 10;
-
-/// Bytes of all decisions on a page.
-pub const DECISIONS_BYTES_MAX: usize = 512 << 10;
-
-/// Why a decision is not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Undecided {
-    /// It is too large.
-    #[error("a decision has {DECISION_BYTES_MAX} bytes at most, with the changed arguments")]
-    TooLarge,
-    /// There are too many that nobody has used.
-    #[error("{DECISIONS_MAX} decisions, or {DECISIONS_BYTES_MAX} bytes of them, wait for this session to take them")]
-    TooMany,
-    /// The call is over.
-    #[error("the call is over")]
-    Over,
-    /// It is about a call that was made in another epoch.
-    #[error("the call that waits was made in epoch {made_in}")]
-    AnotherEpoch {
-        /// The epoch of the call that waits.
-        made_in: u64,
-    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -224,48 +145,6 @@ pub enum Refusal {
     TooMany,
 }
 
-/// Why bytes are not a page, or a page cannot become bytes.
-#[derive(Debug, thiserror::Error)]
-pub enum PageError {
-    /// Shorter or longer than its own lengths say.
-    #[error("the page of calls has another length than it says")]
-    Length,
-    /// It is something else, or a newer format.
-    #[error("not a page of calls of a known format")]
-    Magic,
-    /// The checksum differs.
-    #[error("the checksum of the page of calls does not match its bytes")]
-    Checksum,
-    /// Larger than [`PAGE_BYTES_MAX`].
-    #[error("{bytes} bytes in one page of calls; at most {PAGE_BYTES_MAX} are allowed")]
-    TooLarge {
-        /// How many.
-        bytes: usize,
-    },
-    /// zstd refused.
-    #[error("the page of calls cannot be (de)compressed: {0}")]
-    Zstd(#[source] std::io::Error),
-    /// Not what it should be inside.
-    #[error("the page of calls cannot be read or written: {0}")]
-    Json(#[from] serde_json::Error),
-    /// It is older than what is known to have been stored.
-    #[error("the page of calls was rolled back from revision {known} to {found}")]
-    RolledBack {
-        /// The revision that is known.
-        known: u64,
-        /// The one that is there.
-        found: u64,
-    },
-    /// It is of another session.
-    #[error("the page of calls belongs to session {uid} of {tenant}")]
-    Foreign {
-        /// Its tenant.
-        tenant: String,
-        /// Its uid.
-        uid: String,
-    },
-}
-
 /// What two sendings of the same call have in common, and two calls do not.
 #[must_use]
 pub fn fingerprint(tool: &str, args: &str) -> String {
@@ -310,73 +189,6 @@ impl CallPage {
     #[must_use]
     pub fn is_another(&self, anchor: &str) -> bool {
         anchor.rsplit_once('/').is_some_and(|(chain, _)| chain != self.chain)
-    }
-
-    /// What was decided about a call.
-    #[must_use]
-    pub fn decision(&self, call: u64) -> Option<&Decision> {
-        self.decisions.get(&call)
-    }
-
-    /// Writes down what was decided about a call, unless something was; answers what stands. It stands when this page is stored; not before.
-    ///
-    /// # Errors
-    /// There is no room for it, the call is over, or the one that waits was made in another epoch.
-    pub fn decide(&mut self, call: u64, decision: &Decision) -> Result<Decision, Undecided> {
-        if let Some(standing) = self.decisions.get(&call) {
-            return Ok(standing.clone());
-        }
-        if call < self.settled_below || self.calls.contains_key(&call) {
-            return Err(Undecided::Over);
-        }
-        if let Some(made_in) = self.made_in(call).filter(|made_in| *made_in != decision.epoch) {
-            return Err(Undecided::AnotherEpoch { made_in });
-        }
-        let size = |decision: &Decision| serde_json::to_vec(decision).map_or(usize::MAX, |json| json.len());
-        if size(decision) > DECISION_BYTES_MAX {
-            return Err(Undecided::TooLarge);
-        }
-        let all: usize = self.decisions.values().map(size).sum();
-        if self.decisions.len() >= DECISIONS_MAX || all + size(decision) > DECISIONS_BYTES_MAX {
-            return Err(Undecided::TooMany);
-        }
-        if self.first == 0 {
-            self.first = call;
-            decision.id.clone_into(&mut self.chain);
-        }
-        self.decisions.insert(call, decision.clone());
-        Ok(decision.clone())
-    }
-
-    /// The epoch in which a call was made that waits for somebody.
-    #[must_use]
-    pub fn made_in(&self, call: u64) -> Option<u64> {
-        self.parked.get(&call).map(|waiting| waiting.epoch)
-    }
-
-    /// Writes down that a call of this epoch waits for somebody. It does when this page is stored; not before.
-    ///
-    /// # Errors
-    /// Too many do.
-    pub fn park(&mut self, call: u64, epoch: u64, fingerprint: &str, attempt: &str) -> Result<(), Refusal> {
-        if self.parked.contains_key(&call) || self.calls.contains_key(&call) || call < self.settled_below {
-            return Ok(());
-        }
-        if self.parked.len() >= PARKED_MAX {
-            return Err(Refusal::TooMany);
-        }
-        if self.first == 0 {
-            self.first = call;
-            attempt.clone_into(&mut self.chain);
-        }
-        self.parked.insert(call, Waiting { fingerprint: fingerprint.to_owned(), epoch });
-        Ok(())
-    }
-
-    /// Whether this very call was told to wait, and has not been made.
-    #[must_use]
-    pub fn is_parked(&self, call: u64, fingerprint: &str) -> bool {
-        self.parked.get(&call).is_some_and(|waiting| waiting.fingerprint == fingerprint)
     }
 
     /// Decides about a call. The decision stands when this page, if it has changed, is stored; not before.
@@ -469,55 +281,6 @@ impl CallPage {
             self.forgotten_through = self.forgotten_through.max(call);
         }
     }
-
-    /// The bytes to store in place of the page that this one was decoded from. Everything of the journal of calls that is stored passes here.
-    ///
-    /// # Errors
-    /// The page is too large.
-    pub fn encode(&mut self) -> Result<Bytes, PageError> {
-        self.revision += 1;
-        let raw = serde_json::to_vec(self)?;
-        let raw_length = length(raw.len())?;
-        let compressed = compression::compress(&raw, ZSTD_LEVEL).map_err(PageError::Zstd)?;
-        let mut out = Vec::with_capacity(HEADER_BYTES + compressed.len() + CHECKSUM_BYTES);
-        out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&length(compressed.len())?.to_le_bytes());
-        out.extend_from_slice(&raw_length.to_le_bytes());
-        out.extend_from_slice(&compressed);
-        let checksum = Sha256::digest(&out);
-        out.extend_from_slice(&checksum);
-        Ok(out.into())
-    }
-
-    /// Reads what is stored as the page of `session`. Everything of the journal of calls that comes back passes here.
-    ///
-    /// # Errors
-    /// Why the bytes are not believed.
-    pub fn decode(bytes: &[u8], session: &SessionKey) -> Result<Self, PageError> {
-        let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(PageError::Length)?;
-        let (header, compressed) = body.split_first_chunk::<HEADER_BYTES>().ok_or(PageError::Length)?;
-        if !header.starts_with(&MAGIC) {
-            return Err(PageError::Magic);
-        }
-        let number = |at: usize| {
-            let bytes = header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).ok_or(PageError::Length)?;
-            usize::try_from(u32::from_le_bytes(bytes)).map_err(|_| PageError::Length)
-        };
-        if compressed.len() != number(MAGIC.len())? {
-            return Err(PageError::Length);
-        }
-        if Sha256::digest(body).as_slice() != checksum {
-            return Err(PageError::Checksum);
-        }
-        let raw_length = number(MAGIC.len() + 4)?;
-        length(raw_length)?;
-        let raw = compression::decompress(compressed, raw_length).map_err(PageError::Zstd)?;
-        let page: Self = serde_json::from_slice(&raw)?;
-        if page.tenant != session.tenant || page.uid != session.uid {
-            return Err(PageError::Foreign { tenant: page.tenant, uid: page.uid });
-        }
-        Ok(page)
-    }
 }
 
 impl Entry {
@@ -544,11 +307,6 @@ impl Entry {
             _ => 0,
         }
     }
-}
-
-fn length(bytes: usize) -> Result<u32, PageError> {
-    let fits = u32::try_from(bytes).ok().filter(|_| bytes <= PAGE_BYTES_MAX);
-    fits.ok_or(PageError::TooLarge { bytes })
 }
 
 #[cfg(test)]

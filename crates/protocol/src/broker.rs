@@ -20,16 +20,28 @@
 //! | `POST /v1/deliveries`, of gateways only | [`DeliveriesCall`] | [`crate::webhook::DeliveryList`] |
 //! | `POST /v1/redeliver`, of gateways only | [`RedeliverCall`] | [`crate::webhook::Delivery`] |
 
+mod fetch;
+mod job;
+mod module;
+mod notice;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use dormouse_crds::broker::Offload;
-use dormouse_crds::egress::EgressRule;
-use dormouse_crds::webhooks::EventKind;
 use serde::{Deserialize, Serialize};
 
-use crate::eval::EvalWebhook;
 use crate::reference;
+
+pub use fetch::{
+    BodyAnswer, BodyCall, CloseCall, FETCH, FETCH_BODY_BYTES_MAX, FetchCall, FetchOutcome, FetchRequest, FetchResponse, MODEL_SCHEME,
+    NetworkFailure, RedirectMode,
+};
+pub use job::{AnswerJobCall, AnsweredJob, ClaimJobCall, ClaimedJob, HeartbeatJobCall, JobEnded};
+pub use module::{ModulesAnswer, ModulesCall, Package};
+pub use notice::{
+    DeliveriesCall, EVENTS_HEADER, EventsCall, Notice, RedeliverCall, SESSION_NOTICES, WANTED_EVENTS, events_of, events_text,
+};
 
 /// Port of a broker's mTLS server.
 pub const BROKER_PORT: u16 = 7444;
@@ -43,28 +55,8 @@ pub const PAGE_HEADER: &str = "dormouse-page";
 /// Header of the answer to a call: which answers stay outside the heap, as [`offload_text`] writes it.
 pub const OFFLOAD_HEADER: &str = "dormouse-offload";
 
-/// Header of an answer: of which events the ToolBroker tells anybody, as [`events_text`] writes it.
-pub const EVENTS_HEADER: &str = "dormouse-events";
-
 /// The tool of a call of a service itself.
 pub const CALL_SERVICE: &str = "callService";
-
-/// Where a gateway or the operator tells what becomes of a session that no kernel pod has.
-pub const SESSION_NOTICES: &str = "/v1/session-notices";
-/// Where they ask of which events anybody is told.
-pub const WANTED_EVENTS: &str = "/v1/wanted";
-
-/// The names of these events, with commas between them.
-#[must_use]
-pub fn events_text(events: &[EventKind]) -> String {
-    events.iter().map(|event| event.name()).collect::<Vec<_>>().join(",")
-}
-
-/// What [`events_text`] wrote; names that are not known are left out.
-#[must_use]
-pub fn events_of(text: &str) -> Vec<EventKind> {
-    text.split(',').filter_map(|name| EventKind::ALL.into_iter().find(|event| event.name() == name)).collect()
-}
 
 /// `THRESHOLD_BYTES PREVIEW_CHARS`.
 #[must_use]
@@ -219,158 +211,6 @@ pub struct DecideCall {
     pub by: String,
 }
 
-/// Something that happened in a session, for those who are to be told of it. `(session_uid, number)` names it for ever, or `(session_uid, key)` where it
-/// has one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Notice {
-    /// Namespace of the session; must be the caller's own.
-    pub namespace: String,
-    /// Name of the session.
-    pub session: String,
-    /// Uid of the session.
-    pub session_uid: String,
-    /// Its number in the session, from 1; 0 of one that is not counted there.
-    pub number: u64,
-    /// What names an event of the session itself, which may be told before anything of it is stored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// What happened.
-    pub event: EventKind,
-    /// RFC 3339.
-    pub time: String,
-    /// What is told of it beside the session's name.
-    pub data: serde_json::Map<String, serde_json::Value>,
-    /// Who is told beside those that the ToolBroker names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub webhook: Option<EvalWebhook>,
-}
-
-impl Notice {
-    /// A session is deleted, since `time` (RFC 3339). `session_uid` is the name that brokers know it by.
-    #[must_use]
-    pub fn of_deletion(namespace: &str, session: &str, session_uid: String, time: &str) -> Self {
-        let event = EventKind::SessionDeleted;
-        Self {
-            namespace: namespace.to_owned(),
-            session: session.to_owned(),
-            session_uid,
-            number: 0,
-            // It happens once.
-            key: Some(event.name().to_owned()),
-            event,
-            time: time.to_owned(),
-            data: serde_json::Map::new(),
-            webhook: None,
-        }
-    }
-}
-
-/// Asks of which events a ToolBroker tells anybody; that is said in the header [`EVENTS_HEADER`] of the answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EventsCall {
-    /// The namespace.
-    pub namespace: String,
-}
-
-/// Asks for messages that were or are being delivered, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeliveriesCall {
-    /// The namespace.
-    pub namespace: String,
-    /// Only those of this session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// At most so many.
-    pub limit: usize,
-}
-
-/// A runner wants a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClaimJobCall {
-    /// The namespace.
-    pub namespace: String,
-    /// What it can do.
-    pub capabilities: Vec<String>,
-    /// Its name, for people.
-    pub runner: String,
-}
-
-/// What it gets.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClaimedJob {
-    /// The job, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub job: Option<crate::job::Job>,
-    /// Jobs that were found to be over: their sessions are to be told.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ended: Vec<JobEnded>,
-}
-
-/// A job that is over.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct JobEnded {
-    /// Name of the session.
-    pub session: String,
-    /// The call's number in the session.
-    pub call: u64,
-}
-
-/// A runner lives.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HeartbeatJobCall {
-    /// The namespace.
-    pub namespace: String,
-    /// Uid of the session.
-    pub session_uid: String,
-    /// The call's number in the session.
-    pub call: u64,
-    /// The job's lease.
-    pub lease: String,
-}
-
-/// A runner answers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AnswerJobCall {
-    /// The namespace.
-    pub namespace: String,
-    /// Uid of the session.
-    pub session_uid: String,
-    /// The call's number in the session.
-    pub call: u64,
-    /// The job's lease.
-    pub lease: String,
-    /// What came of it.
-    pub answer: ToolAnswer,
-    /// Who answers.
-    pub by: String,
-}
-
-/// A runner's answer is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AnsweredJob {
-    /// Name of the session.
-    pub session: String,
-}
-
-/// Has a message delivered again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RedeliverCall {
-    /// The namespace.
-    pub namespace: String,
-    /// The message.
-    pub id: String,
-}
-
 /// Hex sha256 of a tool's name and its arguments as JSON whose keys are sorted, without blanks: what a decision binds.
 #[must_use]
 pub fn digest(tool: &str, args: &serde_json::Value) -> String {
@@ -486,186 +326,4 @@ pub struct ToolDescription {
     /// Whether calls may wait for a person.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approval: bool,
-}
-
-/// Largest body of a request of `fetch`, in bytes. It rides in the head of its session until it is answered.
-pub const FETCH_BODY_BYTES_MAX: usize = 1 << 20;
-
-/// How the URL of a fetch begins that asks a model of the ToolBroker, whose answer is read as it comes; the model's name follows. It is no address, so no
-/// rule of `spec.egress` is needed for it.
-pub const MODEL_SCHEME: &str = "model:";
-
-/// Name of the tool in a [`FetchCall`].
-pub const FETCH: &str = "fetch";
-
-/// One `fetch`: numbered, journaled and repeated as every call is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FetchCall {
-    /// The call. Its tool is [`FETCH`], its arguments are a [`FetchRequest`].
-    pub call: ToolCall,
-    /// What the session's spec allows. The broker's own rules bound it further.
-    pub allow: Vec<EgressRule>,
-}
-
-/// A request as a cell makes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct FetchRequest {
-    /// The method.
-    pub method: String,
-    /// The absolute URL.
-    pub url: String,
-    /// Names and values; each character of a value is one byte.
-    #[serde(default)]
-    pub headers: Vec<(String, String)>,
-    /// The body, base64; absent for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<String>,
-    /// What to do about a redirect.
-    #[serde(default)]
-    pub redirect: RedirectMode,
-}
-
-/// What to do about a redirect, as the Fetch standard has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RedirectMode {
-    /// Go there.
-    #[default]
-    Follow,
-    /// Fail.
-    Error,
-    /// Answer it.
-    Manual,
-}
-
-/// What came of a request that the rules allow.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FetchOutcome {
-    /// An answer, whatever its status.
-    Response(FetchResponse),
-    /// None.
-    Failed(NetworkFailure),
-}
-
-/// An answer's head and the beginning of its body.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FetchResponse {
-    /// The status.
-    pub status: u16,
-    /// Its text, as the server or else the standard has it.
-    pub status_text: String,
-    /// The URL that answered, without a fragment.
-    pub url: String,
-    /// Whether a redirect was followed.
-    pub redirected: bool,
-    /// Names and values; each character of a value is one byte.
-    pub headers: Vec<(String, String)>,
-    /// The body's first bytes, decoded, base64.
-    pub body: String,
-    /// The stream that has the rest: the call's own number. Absent when `body` is all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream: Option<u64>,
-}
-
-/// Why there is no answer, or no more of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NetworkFailure {
-    /// A name as Node has it, such as `ECONNREFUSED`.
-    pub code: String,
-    /// What happened.
-    pub message: String,
-}
-
-/// Asks for a part of a body that is open at the broker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BodyCall {
-    /// Namespace of the session; must be the caller's own.
-    pub namespace: String,
-    /// Uid of the session.
-    pub session_uid: String,
-    /// Epoch of the caller. One below the highest seen for this stream is refused with `SessionGone`.
-    pub epoch: u64,
-    /// The stream.
-    pub stream: u64,
-    /// The part, from 0. The one that was answered last is answered again.
-    pub part: u64,
-}
-
-/// A part of a body.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum BodyAnswer {
-    /// The bytes, base64; none only when they are the last.
-    Part {
-        /// The bytes, base64.
-        bytes: String,
-        /// Whether the body ends with them.
-        last: bool,
-    },
-    /// The connection failed, or a limit was reached.
-    Failed(NetworkFailure),
-    /// The broker has no such stream, or is past this part.
-    Lost {},
-}
-
-/// Nobody waits for this any more: the request is given up, or its open body is closed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CloseCall {
-    /// Namespace of the session; must be the caller's own.
-    pub namespace: String,
-    /// Uid of the session.
-    pub session_uid: String,
-    /// Epoch of the caller.
-    pub epoch: u64,
-    /// The call's number in the session, which is also its stream's.
-    pub call: u64,
-}
-
-/// Asks for a package of npm and everything that it needs. Safe to repeat.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModulesCall {
-    /// Namespace of the session; must be the caller's own.
-    pub namespace: String,
-    /// Name of the session, for logs.
-    pub session: String,
-    /// Uid of the session, for logs.
-    pub session_uid: String,
-    /// The package, as `spec.modules.allow` of the session has it.
-    pub specifier: String,
-    /// Packages that the session has, `NAME@VERSION` each: they are used where they fit, and not sent again.
-    pub pinned: Vec<String>,
-}
-
-/// A package with its dependencies, each of one version.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModulesAnswer {
-    /// Which package was meant: `NAME@VERSION`.
-    pub root: String,
-    /// It, and what it needs, without what the session has.
-    pub packages: Vec<Package>,
-}
-
-/// A package, unpacked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Package {
-    /// `NAME@VERSION`.
-    pub id: String,
-    /// Its tarball's, as it was verified: `sha512-…`.
-    pub integrity: String,
-    /// What resolution reads of its package.json.
-    pub manifest: serde_json::Value,
-    /// What it means by a name: `NAME@VERSION`.
-    pub dependencies: BTreeMap<String, String>,
-    /// Its sources by path.
-    pub files: BTreeMap<String, String>,
 }

@@ -38,12 +38,20 @@
 //! Every answer that is not 2xx is [`crate::ErrorBody`]. `SessionGone` means: the session is not here (another `boot`, another epoch, draining);
 //! read the status again and route anew. `/v1/stored/…` reads the store only: any pod of the namespace answers, whether it runs the session or not.
 
+mod mcp;
+mod report;
+mod stored;
+
 use std::collections::BTreeMap;
 
 use dormouse_crds::session::{KernelSessionSpec, SnapshotStatus};
 use serde::{Deserialize, Serialize};
 
-use crate::{eval::EvalRequest, session::State};
+use crate::eval::EvalRequest;
+
+pub use mcp::{McpArgument, McpCatalog, McpClient, McpPrompt, McpResource, McpTask, McpTool};
+pub use report::{PodInfo, ReportLine, SessionReport};
+pub use stored::{DifferenceCall, JournalCall, StoredCall, StoredStatus};
 
 /// Header of a call under an assignment that status does not have yet. Its value does not matter.
 pub const CLAIM_HEADER: &str = "dormouse-claim";
@@ -182,64 +190,6 @@ pub struct MigrateCall {
     pub dry_run: bool,
 }
 
-/// Body of `POST /v1/stored/checkpoints`: a session that is looked at, not run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StoredCall {
-    /// Namespace, which is the tenant.
-    pub namespace: String,
-    /// Object name.
-    pub name: String,
-    /// Object uid: the key in storage.
-    pub uid: String,
-    /// What is known to have been stored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub anchor: Option<Anchor>,
-}
-
-/// What a session's status would say if its last process had told everything that it stored.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StoredStatus {
-    /// The last commit; absent when nothing is stored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<SnapshotStatus>,
-    /// RFC 3339, when a timer is due, or since when something is under way that a process has to go on with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_wake_time: Option<String>,
-    /// RFC 3339, the end of the last request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_active_time: Option<String>,
-    /// Why what is stored is not believed; then nothing else is said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub damage: Option<String>,
-}
-
-/// Body of `POST /v1/stored/journal`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct JournalCall {
-    /// The session.
-    pub session: StoredCall,
-    /// Only entries with a greater number.
-    pub after: u64,
-    /// Entries at most.
-    pub limit: usize,
-}
-
-/// Body of `POST /v1/stored/difference`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DifferenceCall {
-    /// The session.
-    pub session: StoredCall,
-    /// Id or label of a checkpoint.
-    pub from: String,
-    /// Id or label of the other; the last commit when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<String>,
-}
-
 /// Body of `POST /v1/eval`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -352,236 +302,4 @@ pub struct EventsCall {
     /// Whether only what comes from now on is wanted, and no replay.
     #[serde(default)]
     pub fresh: bool,
-}
-
-/// What a pod is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PodInfo {
-    /// Pod name.
-    pub pod: String,
-    /// Namespace.
-    pub namespace: String,
-    /// Random name of this process: a restarted container is a new one.
-    pub boot: String,
-    /// Live sessions that fit.
-    pub slots: u32,
-    /// Live sessions now. Where the memory was short of late, also the slots of those for which it would not be enough.
-    pub used: u32,
-    /// Of these, sessions that have had nothing to do for a second: each makes room for one that has.
-    #[serde(default)]
-    pub idle: u32,
-    /// Digest of the engine that new sessions get.
-    pub engine_digest: String,
-    /// No new sessions: the process is stopping.
-    pub draining: bool,
-    /// Its memory had no room for a session of late: whatever slots are free, the pod counts as full.
-    #[serde(default)]
-    pub exhausted: bool,
-}
-
-/// A session as its pod sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SessionReport {
-    /// Namespace.
-    pub namespace: String,
-    /// Object name.
-    pub name: String,
-    /// Object uid.
-    pub uid: String,
-    /// The epoch under which it is, or was, live here.
-    pub epoch: u64,
-    /// What it is doing. `Hibernated` means: committed, and the slot is free.
-    pub state: State,
-    /// Whether it takes up one of the pod's slots. One that could not begin yet has none, and nothing stored: its `state` is `Waking`.
-    pub holds_slot: bool,
-    /// Why, when `state` is `Failed`: an [`crate::ErrorCode`] name, and a message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<crate::ApiError>,
-    /// The generation of the spec in force.
-    pub generation: i64,
-    /// Bytes of the JavaScript heap; of the last known when hibernated.
-    pub heap_bytes: u64,
-    /// The last commit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<SnapshotStatus>,
-    /// RFC 3339, the end of the last request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_active_time: Option<String>,
-    /// RFC 3339, when a timer is due.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_wake_time: Option<String>,
-    /// Cells run in the session's life.
-    pub cells: u64,
-    /// Tool calls and fetches made in the session's life.
-    pub tool_calls: u64,
-    /// Calls that wait for a person.
-    #[serde(default)]
-    pub approvals: u32,
-    /// Calls that wait for a runner.
-    #[serde(default)]
-    pub jobs: u32,
-    /// Calls that wait for a client.
-    #[serde(default)]
-    pub hostcalls: u32,
-    /// MCP tools that its cells have registered.
-    #[serde(default)]
-    pub mcp_tools: u32,
-}
-
-/// An MCP tool that a cell has registered: a function of the session.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpTool {
-    /// What it does.
-    pub description: String,
-    /// JSON Schema of its arguments.
-    pub input: serde_json::Value,
-    /// Whether its calls are tasks.
-    #[serde(default, skip_serializing_if = "McpTask::is_forbidden")]
-    pub task: McpTask,
-    /// Whether it asks its client something before its task begins.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub before: bool,
-}
-
-/// Whether calls of a tool are tasks of clients that know them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum McpTask {
-    /// Never: whoever calls waits.
-    #[default]
-    Forbidden,
-    /// They are; whoever knows no tasks waits.
-    Optional,
-    /// They are; whoever knows no tasks cannot call it.
-    Required,
-}
-
-impl McpTask {
-    /// Whether they never are.
-    #[must_use]
-    pub fn is_forbidden(&self) -> bool {
-        *self == Self::Forbidden
-    }
-}
-
-/// A prompt that a cell has registered.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpPrompt {
-    /// Its name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// What it is for.
-    pub description: String,
-    /// Its arguments.
-    #[serde(default)]
-    pub arguments: Vec<McpArgument>,
-}
-
-/// An argument of a prompt.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpArgument {
-    /// Its name.
-    pub name: String,
-    /// Its name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// What it says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Whether there is no prompt without it.
-    #[serde(default)]
-    pub required: bool,
-}
-
-/// A resource that a cell has registered.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpResource {
-    /// Its name.
-    pub name: String,
-    /// Its name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// What it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Media type of its contents.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// Whether its URI is a template.
-    #[serde(default)]
-    pub template: bool,
-}
-
-/// What a client of a revision before the stateless one has said for all its requests.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpClient {
-    /// The least level of the messages that it wants.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub level: Option<String>,
-    /// URIs of resources that it wants to hear of.
-    #[serde(default)]
-    pub uris: Vec<String>,
-}
-
-/// What a session's MCP server has. All by name, but resources and changes by URI, and clients by id.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct McpCatalog {
-    /// Functions that are tools.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub tools: BTreeMap<String, McpTool>,
-    /// Prompts.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub prompts: BTreeMap<String, McpPrompt>,
-    /// Resources and templates of them.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub resources: BTreeMap<String, McpResource>,
-    /// Clients.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub clients: BTreeMap<String, McpClient>,
-    /// Resources that the session said had changed, each with a number that rises.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub updated: BTreeMap<String, u64>,
-}
-
-/// One line of `GET /v1/report`. The stream begins with `Picture`, `Pod`, every session, live or cached, and `Complete`; then it brings changes. A reader
-/// that falls behind gets all of that again.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "camelCase")]
-pub enum ReportLine {
-    /// All that the pod has follows, up to `Complete`: what it does not name is not there any more.
-    Picture,
-    /// The picture is whole.
-    Complete,
-    /// The pod itself; again whenever `draining` or `exhausted` changes.
-    Pod(PodInfo),
-    /// A session, whole.
-    Session(Box<SessionReport>),
-    /// The pod no longer holds anything of this session: it moved away or was deleted.
-    #[serde(rename_all = "camelCase")]
-    Forgotten {
-        /// Object uid.
-        uid: String,
-        /// The epoch it had here.
-        epoch: u64,
-    },
-    /// A session found no slot, or no memory, here or in any pod that its gateway has asked. Repeated as long as it waits.
-    Waiting {
-        /// Object uid.
-        uid: String,
-    },
-    /// The pod takes and stores nothing any more: what it has told of every session is the last. It is about to end.
-    Drained,
-    /// Sent every few seconds when there is nothing else.
-    Alive,
-    /// A line of a newer pod.
-    #[serde(other)]
-    Other,
 }

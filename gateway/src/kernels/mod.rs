@@ -2,6 +2,7 @@
 //!
 //! Knows addresses, identities and the calls of `dormouse_protocol::kernel`; decides nothing about where a request should go.
 
+mod answers;
 mod lines;
 mod unwritten;
 
@@ -12,7 +13,6 @@ use dormouse_control::session::Record;
 use dormouse_crds::session::Placement;
 use dormouse_lifecycle::usage::Sheet;
 use dormouse_protocol::{
-    ApiError, ErrorBody, ErrorCode,
     approval::ApprovalList,
     broker::{BROKER_PORT, DecideCall},
     eval::WOKE_HEADER,
@@ -25,10 +25,7 @@ use dormouse_protocol::{
     },
     run::{Run, RunList},
 };
-use dormouse_service::{
-    tls::{Identity, PeerClient, Process},
-    wire::SendError,
-};
+use dormouse_service::tls::{Identity, PeerClient, Process};
 use futures::{StreamExt as _, stream::BoxStream};
 use reqwest::{
     Method, RequestBuilder, Response,
@@ -37,10 +34,12 @@ use reqwest::{
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use self::{
+    answers::{ANSWER_BYTES_MAX, ERROR_BYTES_MAX, KernelError},
     lines::{LINE_BYTES_MAX, LINE_KEPT_BYTES_MAX, Lines, Piece},
     unwritten::{Unwritten, Writing, writing},
 };
 use self::{
+    answers::{checked, json},
     lines::{lines, split},
     unwritten::send_with,
 };
@@ -55,47 +54,8 @@ pub const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const REPORT_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a cell's answer that are kept until its end has come; of a longer one the rest is passed on as it comes.
 pub const ANSWER_KEPT_BYTES_MAX: usize = 256 << 10;
-/// Largest answer of a pod that is read as a whole, in bytes.
-pub const ANSWER_BYTES_MAX: usize = 32 << 20;
-/// Largest error of a pod, in bytes.
-pub const ERROR_BYTES_MAX: usize = 1 << 20;
 /// Media type of streams.
 pub const NDJSON: &str = "application/x-ndjson";
-
-/// Why a pod gave no answer that counts.
-#[derive(Debug, thiserror::Error)]
-pub enum KernelError {
-    /// It answered with an error of its own.
-    #[error("{0}")]
-    Refused(ApiError),
-    /// It cannot be connected to: it has not seen the request.
-    #[error("the kernel pod cannot be reached: {0}")]
-    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The connection failed after the request had left: what came of it is not known.
-    #[error("the kernel pod's answer was lost: {0}")]
-    Lost(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A stream ended before its last event.
-    #[error("the kernel pod's stream ended before its last event")]
-    CutOff,
-    /// The answer is not what was agreed.
-    #[error("the kernel pod's answer cannot be understood: {0}")]
-    Garbled(String),
-}
-
-impl From<SendError> for KernelError {
-    fn from(error: SendError) -> Self {
-        match error {
-            SendError::Unreachable(cause) => Self::Unreachable(cause),
-            SendError::Lost(cause) => Self::Lost(cause),
-        }
-    }
-}
-
-impl From<reqwest::Error> for KernelError {
-    fn from(error: reqwest::Error) -> Self {
-        SendError::from(error).into()
-    }
-}
 
 /// A kernel pod that may be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -398,35 +358,4 @@ impl Kernels {
         let identity = Identity::kernel(pod.namespace.clone(), pod.pool.clone(), pod.pod.clone());
         self.client.request(method, &identity, &pod.address.to_string(), path)
     }
-}
-
-async fn checked(response: Response) -> Result<Response, KernelError> {
-    let status = response.status();
-    if status.is_success() {
-        return Ok(response);
-    }
-    let body = whole(response, ERROR_BYTES_MAX).await?;
-    Err(match serde_json::from_slice::<ErrorBody>(&body) {
-        Ok(body) => KernelError::Refused(body.error),
-        Err(_) if status.as_u16() == 413 => {
-            KernelError::Refused(ApiError::new(ErrorCode::InvalidRequest, "the cell is larger than a kernel pod takes; send it in parts"))
-        }
-        Err(_) => KernelError::Garbled(format!("status {status} without an error body")),
-    })
-}
-
-async fn json<T: DeserializeOwned>(response: Response) -> Result<T, KernelError> {
-    let body = whole(checked(response).await?, ANSWER_BYTES_MAX).await?;
-    serde_json::from_slice(&body).map_err(|error| KernelError::Garbled(error.to_string()))
-}
-
-async fn whole(mut response: Response, bytes_max: usize) -> Result<BytesMut, KernelError> {
-    let mut body = BytesMut::new();
-    while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > bytes_max {
-            return Err(KernelError::Garbled(format!("an answer of more than {bytes_max} bytes")));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
 }

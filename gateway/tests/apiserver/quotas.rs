@@ -1,13 +1,14 @@
-//! What the status of quotas says on a real API server.
+//! What quotas stop and what their status says, on a real API server.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use dormouse_gateway::{
     Directory, Gateway,
     auth::loopback::Loopback,
-    directory::{Key, kubernetes::KubernetesDirectory},
+    directory::{DirectoryError, Key, kubernetes::KubernetesDirectory},
 };
 use dormouse_testkit::{apiserver::ApiServer, wait::eventually};
+use dormouse_watch::WatchScope;
 use tokio_util::sync::CancellationToken;
 
 use super::{apply, new, quota};
@@ -66,4 +67,48 @@ pub async fn what_a_quota_says_follows_what_there_is(server: &ApiServer, directo
     server.kubectl(&["delete", "kq", "one", "two", "-n", "limited"]).unwrap();
     shutdown.cancel();
     following.await.unwrap();
+}
+
+/// The manifest in `docs/lifetimes.md` for a count across all who make sessions.
+pub(super) async fn of_two_gateways_and_kubectl_none_goes_beyond_a_resource_quota(
+    server: &ApiServer,
+    client: &kube::Client,
+    one: &KubernetesDirectory,
+) {
+    server.kubectl(&["create", "namespace", "counted"]).unwrap();
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/lifetimes.md")).unwrap();
+    let (_, manifest) = page.split_once("kind: ResourceQuota\n").unwrap();
+    let (manifest, _) = manifest.split_once("```").unwrap();
+    let manifest = manifest.replace("team-a", "counted").replace("1000", "5");
+    apply(server, &format!("apiVersion: v1\nkind: ResourceQuota\n{manifest}")).unwrap();
+    // What its controller does; and until admission has heard of it.
+    let session = "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {name: by-hand, namespace: counted}\nspec: {}\n";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), session).unwrap();
+    let by_hand = |more: &[&str]| server.kubectl(&[&["create", "-f", file.path().to_str().unwrap()], more].concat());
+    let counted = |used: &str| {
+        let counts = |count: &str| serde_json::json!({ "count/kernelsessions.dormouse.dev": count });
+        let status = serde_json::json!({ "status": { "hard": counts("5"), "used": counts(used) } }).to_string();
+        server
+            .kubectl(&["patch", "resourcequota", "sessions", "-n", "counted", "--subresource=status", "--type=merge", "-p", &status])
+            .unwrap();
+    };
+    counted("5");
+    eventually("the API server refuses one more", async || by_hand(&["--dry-run=server"]).is_err()).await;
+    counted("0");
+    eventually("the API server takes one", async || by_hand(&["--dry-run=server"]).is_ok()).await;
+    let shutdown = CancellationToken::new();
+    let two = KubernetesDirectory::start(client.clone(), WatchScope::default(), &shutdown);
+    eventually("the second gateway is ready", async || two.pending().is_empty()).await;
+    let refused =
+        |made: &Result<_, DirectoryError>| matches!(made, Err(DirectoryError::Quota(message)) if message.contains("exceeded quota"));
+    let make = |n: usize| {
+        let directory: &dyn Directory = if n.is_multiple_of(2) { one } else { &*two };
+        async move { directory.create(new(&Key::new("counted", format!("s{n}")))).await }
+    };
+    let made = futures::future::join_all((0..20).map(make)).await;
+    assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 5, "{made:?}");
+    assert!(made.iter().filter(|made| made.is_err()).all(refused), "{made:?}");
+    assert!(by_hand(&[]).unwrap_err().to_string().contains("exceeded quota"));
+    shutdown.cancel();
 }

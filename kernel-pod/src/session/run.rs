@@ -1,24 +1,27 @@
 //! Cells and deliveries: into the engine, and out of it what follows.
 
+mod end;
+mod turn;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dormouse_engine::{CellEnd, CellSource, EngineError, EngineErrorCode, Op, OpKind, OpResult, Turn};
-use dormouse_lifecycle::usage::Counts;
-use dormouse_protocol::broker::{FETCH, ToolAnswer};
-use dormouse_protocol::eval::{CellError, ConsoleLine, Display, EvalRequest, EvalResult, EvalStats, Woke};
+use dormouse_engine::{CellEnd, CellSource, EngineErrorCode, OpResult, Turn};
+use dormouse_protocol::broker::ToolAnswer;
+use dormouse_protocol::eval::{CellError, EvalRequest, EvalResult};
 use dormouse_protocol::event::{Event, EventBody};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
+pub(super) use self::end::EvalEnd;
+use self::turn::Work;
 use super::actor::Actor;
-use super::calls::{Allowance, Outgoing};
+use super::calls::Allowance;
 use super::ops::Settled;
 use super::phase::{Cause, Live, Moved};
-use super::{EvalJob, Fault, budget, calls, cells, journal, setback};
-use crate::events;
+use super::{EvalJob, Fault, calls, cells, journal, setback};
 use crate::metrics::CellOutcome;
-use crate::record::{Pending, RunningCell};
+use crate::record::RunningCell;
 use crate::references;
 use crate::scheduler;
 
@@ -30,14 +33,6 @@ const COMPILED_HERE_BYTES_MAX: usize = 4 << 10;
 
 const STUCK: &str = "the cell awaits a promise that nothing can settle: no timer, no tool call and no fetch is pending. \
                      Resolve the promise in the cell, or do not await it";
-
-/// What an instance is asked to do.
-enum Work {
-    Cell(CellSource),
-    Deliver(u64, OpResult),
-    Abandon(EngineErrorCode),
-    Serve(serde_json::Value),
-}
 
 impl Actor {
     /// Begins a cell. Ends when the cell has ended and is answered, or awaits the world and is committed.
@@ -237,36 +232,6 @@ impl Actor {
         self.settle(turn, false, None).await
     }
 
-    async fn execute(&mut self, work: Work) -> Result<Turn, Fault> {
-        self.unless_withdrawn()?;
-        let budget = budget::budget(&self.assignment.spec, self.phase.live().and_then(|live| live.state.running.as_ref()));
-        self.tell_in_turn();
-        let outlet = self.outlet();
-        let Some(live) = self.phase.live_mut() else { return Ok(Turn::default()) };
-        live.slot.set_idle(None, live.instance.grown_bytes());
-        live.instance.set_outlet(Some(outlet));
-        let key = live.state.running.as_ref().and_then(|running| running.request.idempotency_key.clone());
-        self.handle.control.set_executing(Some(live.instance.interrupt_handle()), key);
-        let result = match &work {
-            Work::Cell(source) => live.instance.eval(source, &budget).await,
-            Work::Deliver(op, result) => live.instance.deliver(*op, result, &budget).await,
-            Work::Abandon(code) => live.instance.abandon(*code, &budget).await,
-            Work::Serve(request) => live.instance.serve(request, &budget).await,
-        };
-        live.instance.set_outlet(None);
-        self.handle.control.set_executing(None, None);
-        // The turn may have ended while somebody asked for that.
-        live.missed_interrupt = live.instance.missed_interrupt();
-        result.map_err(|error| match error {
-            EngineError::Overrun => Fault::Ended(setback::overrun()),
-            EngineError::Interrupted => Fault::Ended(setback::interrupted()),
-            error => {
-                tracing::error!(uid = %self.assignment.uid, %error, "the interpreter failed");
-                Fault::Ended(setback::trapped())
-            }
-        })
-    }
-
     /// Takes in what a turn brought: output, operations, the cell's end. Commits before anything leaves.
     async fn settle(&mut self, turn: Turn, begun: bool, explain: Option<&str>) -> Result<(), Fault> {
         let (caller, sender) = (self.caller(), self.sender());
@@ -340,163 +305,12 @@ impl Actor {
         Ok(())
     }
 
-    /// Puts into the next commit how the cell ends, if it does, and what the session is then. Who waits for the cell sees its end when it is stored.
-    fn tell_end(&self, done: Option<&EvalResult>) -> Option<Event> {
-        let live = self.phase.live()?;
-        let Some(result) = done else {
-            self.show_state(self.state(true));
-            return None;
-        };
-        let end = live.events.push(events::end(result));
-        live.events.push_state(self.state(true));
-        Some(end)
-    }
-
     /// Lets operations begin.
     pub(super) fn release(&mut self) {
         let sender = self.sender();
         if let Some(live) = self.phase.live_mut() {
             let settled_below = if live.is_dirty() { 0 } else { live.state.settled_below() };
             live.in_flight.follow(&live.state, sender.as_ref(), settled_below);
-        }
-    }
-
-    /// The end of a cell with the user's positions.
-    async fn end_of(&mut self, end: CellEnd, explain: Option<&str>) -> EvalEnd {
-        let running = self.phase.live().and_then(|live| live.state.running.clone());
-        let filename = running.as_ref().map(|cell| cell.filename.clone()).unwrap_or_default();
-        // Its script may be gone since it awaited: where its positions are is compiled again.
-        if let Some(cell) = running.filter(|_| end.error.is_some() && !self.scripts.has(&filename)) {
-            let _ = self.compile(&cell.request, &filename, BTreeSet::new()).await;
-        }
-        let error = end.error.map(|error| {
-            let mut error = self.scripts.error(error, &filename);
-            if let Some(explain) = explain {
-                explain.clone_into(&mut error.message);
-            }
-            error
-        });
-        EvalEnd { ok: end.ok, value: end.value, value_type: end.value_type, preview: end.preview, error }
-    }
-
-    /// Closes the running cell. `None` when it was the bootstrap code.
-    pub(super) fn finish(&mut self, end: EvalEnd) -> Result<Option<EvalResult>, Fault> {
-        let woke = self.current.as_ref().map_or(Woke::No, |job| job.woke);
-        let served = self.current.as_ref().map(|job| job.served).unwrap_or_default();
-        let caller = self.caller();
-        let Some(live) = self.phase.live_mut() else { return Ok(None) };
-        let Some(mut running) = live.state.running.take() else { return Ok(None) };
-        if running.cell == BOOTSTRAP_CELL {
-            if let Some(error) = end.error {
-                let message = format!("spec.bootstrap.code failed: {}: {}", error.name, error.message);
-                return Err(Fault::Failed(ApiError::new(error.code, message)));
-            }
-            live.state.bootstrapped = true;
-            return Ok(None);
-        }
-        #[expect(clippy::cast_precision_loss, reason = "the duration of a cell in milliseconds is far below 2^52")]
-        let duration_ms = live.clock.now_ms().saturating_sub(running.started_ms).max(0) as f64;
-        let stats = EvalStats {
-            duration_ms: duration_ms.max(running.cpu_ms),
-            cpu_ms: running.cpu_ms,
-            ticks: running.ticks,
-            heap_bytes: live.instance.heap_bytes(),
-            committed_bytes: running.committed_bytes,
-            tool_calls: running.tool_calls,
-            stdout_bytes: running.console.iter().map(|line| line.text.len() as u64 + 1).sum(),
-            woke,
-            served,
-        };
-        live.spend_under(running.request.api_key.as_deref().unwrap_or_default(), Counts { evals: 1, ..Counts::default() });
-        let result = EvalResult {
-            ok: end.ok,
-            value: end.value,
-            dropped: None,
-            value_type: end.value_type,
-            preview: end.preview,
-            display: std::mem::take(&mut running.display),
-            console: std::mem::take(&mut running.console),
-            error: end.error,
-            cell: running.cell,
-            sequence: live.owned.head.as_ref().map_or(0, |head| head.sequence) + 1,
-            durable: true,
-            idempotency_key: running.request.idempotency_key.clone(),
-            stats,
-        };
-        live.note(journal::ended(&result));
-        let now = live.clock.now();
-        live.state.record_end(&result, &now.to_string());
-        let wants = |event| caller.is_none_or(|caller| caller.wants(event));
-        live.state.notice_end(&result, running.request.webhook.as_ref(), now, wants);
-        live.state.last_active = Some(now.to_string());
-        live.finishing = Some(running);
-        Ok(Some(result))
-    }
-}
-
-/// A cell's end on the wire's terms.
-pub(super) struct EvalEnd {
-    ok: bool,
-    value: Option<serde_json::Value>,
-    value_type: String,
-    preview: String,
-    error: Option<CellError>,
-}
-
-impl EvalEnd {
-    pub(super) fn failed(error: CellError) -> Self {
-        Self { ok: false, value: None, value_type: "undefined".to_owned(), preview: String::new(), error: Some(error) }
-    }
-}
-
-impl Live {
-    /// Counts a turn and keeps its output.
-    fn absorb(&mut self, turn: &Turn) {
-        self.ran |= self.cause != Cause::Request;
-        if let Some(running) = &mut self.state.running {
-            let line =
-                |line: &dormouse_engine::ConsoleLine| ConsoleLine { level: line.level.clone(), text: line.text.clone(), at_ms: line.at_ms };
-            let display = |display: &dormouse_engine::Display| Display { mime_type: display.mime_type.clone(), data: display.data.clone() };
-            running.console.extend(turn.console.iter().map(line));
-            running.display.extend(turn.display.iter().map(display));
-            running.output_bytes += turn.output_bytes;
-            running.ticks += turn.ticks;
-            running.cpu_ms += turn.cpu.as_secs_f64() * 1000.0;
-        }
-        self.spend_cpu(turn.cpu);
-    }
-
-    /// Keeps an operation in the record. Answers the event of a call.
-    fn register(&mut self, op: Op, allowance: &Allowance<'_>) -> Option<EventBody> {
-        match op.kind {
-            OpKind::Timer { delay_ms } => {
-                #[expect(clippy::cast_possible_truncation, reason = "a cast from float saturates, and the delay is at least 0")]
-                let delay_ms = delay_ms.max(0.0).ceil() as i64;
-                self.state.pending.insert(op.id, Pending::Timer { due_ms: self.clock.now_ms().saturating_add(delay_ms) });
-                None
-            }
-            OpKind::Tool { name, args, reference } => {
-                self.register_call(op.id, Outgoing { name, args, fetch: false, reference }, allowance)
-            }
-            OpKind::Fetch { request } => {
-                self.register_call(op.id, Outgoing { name: FETCH.to_owned(), args: request, fetch: true, reference: None }, allowance)
-            }
-            OpKind::Cancel { id } => {
-                self.cancel(id, allowance.sender);
-                None
-            }
-            OpKind::Body { stream, part } => {
-                self.register_part(op.id, stream, part, allowance.caller);
-                None
-            }
-            OpKind::CloseBody { stream } => {
-                self.close_body(stream, allowance.sender);
-                None
-            }
-            OpKind::Mcp { of, name, entry } => {
-                self.state.mcp.tell(&of, name, entry);
-                None
-            }
         }
     }
 }

@@ -6,7 +6,7 @@ use dormouse_crds::session::Placement;
 use dormouse_protocol::kernel::SessionReport;
 use tokio::time::Instant;
 
-use super::weight;
+use super::room::weight;
 
 /// How long it is kept. Placements on the pod are cleared by then, or what it has stored is read.
 const KEPT: Duration = Duration::from_secs(600);

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use dormouse_protocol::{ApiError, kernel::SessionReport};
+
 /// What is kept of the process's memory for reports, in parts of a hundred of its limit.
 const ROOM_PERCENT: u64 = 50;
 
@@ -46,6 +48,16 @@ impl Room {
     pub(super) fn kept(&self) -> usize {
         self.kept
     }
+}
+
+/// About how many bytes a report holds; the same whenever it is asked.
+pub(super) fn weight(report: &SessionReport) -> usize {
+    const FIELDS_BYTES: usize = 1_024;
+    let details = |error: &ApiError| error.details.as_ref().map_or(0, |details| details.to_string().len());
+    let failure = report.failure.as_ref().map_or(0, |error| error.message.len() + details(error));
+    let texts = [&report.last_active_time, &report.next_wake_time].into_iter().flatten().map(String::len).sum::<usize>();
+    let snapshot = report.snapshot.as_ref().map_or(0, |snapshot| snapshot.engine_digest.len() + snapshot.time.len());
+    FIELDS_BYTES + report.name.len() + report.uid.len() + failure + texts + snapshot
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
-use super::*;
+use dormouse_protocol::{ApiError, kernel::PodInfo, session::State};
+use tokio_util::sync::CancellationToken;
+
+use super::{views::KEPT_BYTES_MAX, *};
 
 fn report(namespace: &str, name: &str, epoch: u64, state: State) -> ReportLine {
     ReportLine::Session(Box::new(SessionReport {
