@@ -25,7 +25,8 @@ async fn lines(dev: &Dev, list: &str) -> Vec<Value> {
 
 /// Waits until the session has made its call of this number.
 async fn is_made(dev: &Dev, call: u64) {
-    let is_call = |event: &Value| event["type"] == "tool_call" && event["payload"]["callId"] == call.to_string();
+    let call = call.to_string();
+    let is_call = |event: &Value| event["type"] == "tool_call" && event["payload"]["callId"] == call.as_str();
     eventually("the call is stored", async || lines(dev, "events?follow=false").await.iter().any(is_call)).await;
 }
 

@@ -13,7 +13,7 @@ use dormouse_crds::{
 };
 use dormouse_gateway::{
     Directory,
-    auth::{keys::KeyStore, kubernetes::KubernetesAuthenticator},
+    auth::kubernetes::KubernetesAuthenticator,
     directory::{DirectoryError, Key, NewSession, SessionPatch, kubernetes::KubernetesDirectory},
     peers::{Members, Peers, follow},
 };

@@ -26,7 +26,7 @@ use dormouse_store::{Memory, SnapshotStore};
 use dormouse_testkit::{again::again, wait::eventually};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use tokio::{io::AsyncReadExt as _, net::TcpStream};
+use tokio::net::TcpStream;
 
 use crate::world::call;
 use listener::{Arrived, listen};

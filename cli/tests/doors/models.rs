@@ -1,6 +1,5 @@
 //! A model's way into a session: the Model Context Protocol.
 
-use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 
 use super::{SESSIONS, url};

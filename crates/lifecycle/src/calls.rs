@@ -13,7 +13,6 @@ mod format;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use sha2::Digest;
 
 use crate::{SessionKey, attempts::may_follow, json, segment::sha256_hex};
 

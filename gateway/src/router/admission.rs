@@ -7,9 +7,9 @@ use dormouse_protocol::{ApiError, ErrorCode};
 
 use super::Router;
 use crate::{
-    auth::{Access, AuthError, Authenticator, Caller, Part, Verb},
+    auth::{Access, AuthError, Caller, Part, Verb},
     chain::chain,
-    directory::{Directory, Record},
+    directory::Record,
     in_flight::Asleep,
 };
 

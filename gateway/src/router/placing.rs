@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     chain::chain,
-    directory::{Change, Directory, DirectoryError, Key, Record},
+    directory::{Change, DirectoryError, Key, Record},
     in_flight::{InFlight, PLACING_TIMEOUT},
     metrics::Source,
     problem::of_directory,

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 
 use dormouse_gateway::{
     Directory,
-    auth::keys::KeyStore,
     directory::{Key, kubernetes::KubernetesDirectory},
     objects::{ApprovalObjects, Approvals},
 };

@@ -21,7 +21,6 @@ use dormouse_testkit::{
     minio::Minio,
     process::{Process, free_port},
 };
-use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use serde_json::json;

@@ -25,7 +25,6 @@ use dormouse_service::{
     ca::{Ca, LEAF_VALIDITY},
     tls::{Identity, Process as Peer, Server, TlsFiles, require},
 };
-use dormouse_store::SnapshotStore as _;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;

@@ -5,8 +5,6 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use dormouse_store::SnapshotStore;
-use futures::StreamExt as _;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},

@@ -2,8 +2,6 @@
 
 use std::{collections::HashMap, net::IpAddr};
 
-use dormouse_store::SnapshotStore;
-use futures::StreamExt as _;
 use tokio::net::UdpSocket;
 
 use super::PUBLIC;

@@ -2,8 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use futures::StreamExt as _;
-
 use super::{FRONT, hex};
 
 /// Inside addresses of every kind.

@@ -9,7 +9,6 @@ use axum::{
 };
 use std::sync::{Arc, atomic::Ordering};
 
-use dormouse_gateway::Directory;
 use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
     eval::EvalResult,
