@@ -88,6 +88,24 @@ impl Api {
         in_time(self.client.hibernate(name)).await.map(drop)
     }
 
+    /// The digest of the engine that a session has.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn engine(&self, name: &str) -> Result<String> {
+        Ok(in_time(self.client.migrate(name, true)).await?.from)
+    }
+
+    /// Moves a session to the engine that new sessions get.
+    ///
+    /// # Errors
+    /// When it is refused, or the session has that engine.
+    pub async fn migrate(&self, name: &str) -> Result<()> {
+        let report = in_time(self.client.migrate(name, false)).await?;
+        ensure!(report.migrated, "{name}: {report:?}");
+        Ok(())
+    }
+
     /// Runs a cell.
     ///
     /// # Errors

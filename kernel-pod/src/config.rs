@@ -74,6 +74,9 @@ pub struct Args {
     /// at every start.
     #[arg(long, env = "DORMOUSE_ENGINE_CACHE_DIR")]
     pub engine_cache_dir: Option<PathBuf>,
+    /// Digest of the engine that new sessions get, which the image has to have; empty: its newest one.
+    #[arg(long, env = "DORMOUSE_ENGINE", default_value = "")]
+    pub engine: String,
     /// How much memory there is.
     #[command(flatten)]
     pub memory: MemoryArgs,

@@ -28,7 +28,9 @@ async fn run() -> anyhow::Result<()> {
     let shutdown = shutdown::signal();
     let memory = Memory::of_process(&args.memory);
     let options = EngineOptions { cache_dir: args.engine_cache_dir.clone(), growth: Some(growth(memory.clone(), args.slots)) };
-    let engines = tokio::task::spawn_blocking(move || Engines::new(options)).await?.context("loading the engine")?;
+    let engine = args.engine.clone();
+    let load = move || if engine.is_empty() { Engines::new(options) } else { Engines::beginning_with(&engine, options) };
+    let engines = tokio::task::spawn_blocking(load).await?.context("loading the engine")?;
     let tls = TlsFiles::load(&args.tls.tls_dir).context("reading --tls-dir")?;
     let tools = BrokerTools::new(PeerClient::new(tls.clone())?, args.broker_address.clone());
     let mut store: Arc<dyn SnapshotStore> = Arc::new(S3::new(&args.s3.options()));

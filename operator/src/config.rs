@@ -72,6 +72,9 @@ pub struct Config {
     /// Pull policy of both.
     #[arg(long, env = "DORMOUSE_IMAGE_PULL_POLICY", default_value = "IfNotPresent")]
     pub image_pull_policy: String,
+    /// Digest of the engine that new sessions get; empty: the newest of the image.
+    #[arg(long, env = "DORMOUSE_KERNEL_ENGINE", default_value = "")]
+    pub kernel_engine: String,
     /// Resources (JSON) of kernel pods whose pool names none.
     #[arg(long, env = "DORMOUSE_KERNEL_RESOURCES", default_value = "")]
     pub kernel_resources: PodResources,

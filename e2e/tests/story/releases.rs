@@ -1,6 +1,10 @@
-//! The release before this one runs, is followed by this one under load, and comes back. `cargo xtask soak upgrade` makes its images.
+//! The release before this one runs, is followed by this one under load, and comes back, with the sessions that were made meanwhile.
+//! `cargo xtask soak upgrade` makes its images.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
@@ -23,6 +27,12 @@ const CLIENTS: usize = 4;
 const CELLS_BETWEEN: u64 = 5;
 /// The session that sleeps while releases follow one another.
 const SLEEPER: &str = "sleeper";
+/// A session that this release makes with the engine of the one before.
+const NEW: &str = "new";
+/// A session that this release makes with its newest engine.
+const NEWEST: &str = "newest";
+/// A cell that makes a counter, and counts.
+const COUNTER: &str = "var next = (n => () => ++n)(0); next()";
 
 /// Of the two releases, where the chart and the command line are.
 pub struct Releases {
@@ -39,52 +49,106 @@ impl Releases {
     }
 }
 
+/// A release as it is installed.
+struct Release<'a> {
+    chart: &'a Path,
+    tag: &'a str,
+    /// Digest of the engine that its new sessions get, unless that is its newest.
+    engine: Option<&'a str>,
+}
+
+impl<'a> Release<'a> {
+    fn before(releases: &'a Releases) -> Self {
+        Self { chart: &releases.before.0, tag: "before", engine: None }
+    }
+
+    fn now(releases: &'a Releases, engine: Option<&'a str>) -> Self {
+        Self { chart: &releases.now.0, tag: "dev", engine }
+    }
+}
+
 /// Installs the release before, and has this one follow it, and it this one, twice.
 pub async fn follow(releases: &Releases, cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<()> {
     steps.run("an S3 store and an HTTP service", install::surroundings(&kube)).await?;
     kube.kubectl(&format!("create namespace {SYSTEM}")).await?;
-    steps.run("the release before", helm(&kube, "install", &releases.before.0, "before")).await?;
+    steps.run("the release before", helm(&kube, "install", &Release::before(releases))).await?;
     steps.run("the README's files", install::apply_examples(&kube)).await?;
     let world = World::new(cluster, kube).await.context("a client of the gateway")?;
     world.api.create(SLEEPER, json!({})).await?;
-    world.api.value(SLEEPER, "var next = (n => () => ++n)(0); next()").await?;
+    world.api.value(SLEEPER, COUNTER).await?;
+    let earlier = world.api.engine(SLEEPER).await?;
     let made = (0..CLIENTS).map(|number| Client::new(&world, format!("upgraded-{number}"), Patience::None));
     let clients = try_join_all(made).await?;
-    let mut counted = 1;
+    let (mut counted, mut meanwhile, mut tag) = (1, BTreeMap::new(), "before");
     let rounds = async {
-        for (chart, tag, name) in [
-            (&releases.now.0, "dev", "this release follows"),
-            (&releases.before.0, "before", "the one before follows"),
-            (&releases.now.0, "dev", "this release follows again"),
+        for (release, name) in [
+            (Release::now(releases, Some(&earlier)), "this release follows"),
+            (Release::before(releases), "the one before follows"),
+            (Release::now(releases, None), "this release follows, with its newest engine"),
+            (Release::now(releases, Some(&earlier)), "with the engine of the one before"),
+            (Release::before(releases), "the one before follows again"),
         ] {
             // It sleeps where one release put it, and wakes in the other, as each command line asks.
             world.api.hibernate(SLEEPER).await?;
             wait_for_cells(&clients, CELLS_BETWEEN).await?;
-            steps.run(name, replaced(&world, chart, tag)).await?;
+            steps.run(name, replaced(&world, &release, tag == release.tag)).await?;
+            tag = release.tag;
             for client in [&releases.before.1, &releases.now.1] {
                 counted += 1;
                 let said = asks(&world, client, "next()").await?;
                 ensure!(said.trim() == counted.to_string(), "{}: {said}", client.display());
             }
+            made_meanwhile(&world, &release, &earlier, &mut meanwhile).await.context(name)?;
         }
         wait_for_cells(&clients, CELLS_BETWEEN).await
     };
     let cells = work_during(&clients, rounds).await?;
-    soak::report(&format!("two releases followed one another three times under load: {cells} cells answered, none sent twice"));
+    soak::report(&format!("two releases followed one another four times under load: {cells} cells answered, none sent twice"));
     Ok(())
 }
 
-async fn helm(kube: &Kube, verb: &str, chart: &Path, tag: &str) -> Result<()> {
-    let chart = chart.display();
-    let values = format!("--values e2e/manifests/values.yaml --set image.tag={tag}");
-    kube.helm(&format!("{verb} dormouse {chart} --namespace {SYSTEM} {values} --wait --timeout {WAIT_SECONDS}s")).await?;
+/// Makes sessions in this release, and asks those that were made, which have counted so far. One with the newest engine moves to the one of before.
+async fn made_meanwhile(world: &World, release: &Release<'_>, earlier: &str, counted: &mut BTreeMap<&str, u64>) -> Result<()> {
+    let made = match (release.tag, release.engine) {
+        ("dev", Some(_)) => Some(NEW),
+        ("dev", None) => Some(NEWEST),
+        _ => None,
+    };
+    if let Some(name) = made.filter(|name| !counted.contains_key(name)) {
+        world.api.create(name, json!({})).await?;
+        world.api.value(name, COUNTER).await?;
+        let has_earlier = world.api.engine(name).await? == earlier;
+        ensure!(has_earlier == release.engine.is_some(), "{name} has another engine than is said");
+        counted.insert(name, 1);
+    }
+    for (name, count) in counted {
+        if release.engine.is_some() && world.api.engine(name).await? != earlier {
+            world.api.migrate(name).await?;
+        }
+        *count += 1;
+        let said = world.api.value(name, "next()").await?;
+        ensure!(said == json!(count), "{name} counts {said} and not {count}");
+        world.api.hibernate(name).await?;
+    }
     Ok(())
 }
 
-/// Has helm go, and waits until nothing of before runs any more.
-async fn replaced(world: &World, chart: &Path, tag: &str) -> Result<()> {
-    let before = pods(world).await?;
-    helm(&world.kube, "upgrade", chart, tag).await?;
+async fn helm(kube: &Kube, verb: &str, release: &Release<'_>) -> Result<()> {
+    let Release { chart, tag, engine } = release;
+    let engine = engine.map(|digest| format!(" --set kernel.engine={digest}")).unwrap_or_default();
+    let values = format!("--values e2e/manifests/values.yaml --set image.tag={tag}{engine}");
+    kube.helm(&format!("{verb} dormouse {} --namespace {SYSTEM} {values} --wait --timeout {WAIT_SECONDS}s", chart.display())).await?;
+    Ok(())
+}
+
+/// Has helm go, and waits until nothing of before runs any more. `same_images`: only kernel pods are others then.
+async fn replaced(world: &World, release: &Release<'_>, same_images: bool) -> Result<()> {
+    let mut before = pods(world).await?;
+    if same_images {
+        let kernels = world.pods_of(NAMESPACE, "kernel").await?;
+        before.retain(|(_, pod)| kernels.contains(pod));
+    }
+    helm(&world.kube, "upgrade", release).await?;
     are_gone(world, before).await
 }
 

@@ -136,6 +136,9 @@ fn container(pool: &ValidPool, network: &NetworkArgs) -> Value {
         r::env("DORMOUSE_ADMIN_LISTEN", format!("0.0.0.0:{}", r::ADMIN_PORT)),
         r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
     ];
+    if !pool.engine.is_empty() {
+        env.push(r::env("DORMOUSE_ENGINE", &pool.engine));
+    }
     env.extend(r::storage_env(&pool.storage));
     env.extend(r::traces_env(network));
     let mut mounts = vec![

@@ -146,6 +146,17 @@ fn the_environment_is_what_the_kernel_pod_reads() {
 }
 
 #[test]
+fn new_sessions_get_the_engine_that_the_administrator_names() {
+    let engine = |kernel_engine: &str| {
+        let config = crate::Config { kernel_engine: kernel_engine.to_owned(), ..config() };
+        let valid = validate(&pool(KernelPoolSpec::default()), &config).unwrap();
+        let built = build(&valid, 1, "dormouse-system", &config.network).unwrap();
+        pod(&built).containers[0].env.clone().unwrap().into_iter().find(|env| env.name == "DORMOUSE_ENGINE").and_then(|env| env.value)
+    };
+    assert_eq!((engine(""), engine("abc").as_deref()), (None, Some("abc")));
+}
+
+#[test]
 fn traces_are_sent_where_the_administrator_says_and_nowhere_else() {
     let valid = validate(&pool(KernelPoolSpec::default()), &config()).unwrap();
     let built = |endpoint: &str| {

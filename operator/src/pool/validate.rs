@@ -24,6 +24,8 @@ pub struct ValidPool {
     pub image: String,
     /// Pull policy.
     pub image_pull_policy: String,
+    /// Digest of the engine that new sessions get; empty: the newest of the image.
+    pub engine: String,
     /// Bytes of each pod's cache on disk; 0: none.
     pub disk_cache_bytes: u64,
     /// What its sessions share.
@@ -99,6 +101,7 @@ pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal
         namespace: pool.namespace().unwrap_or_default(),
         image: spec.image.clone().unwrap_or_else(|| config.kernel_image.clone()),
         image_pull_policy: config.image_pull_policy.clone(),
+        engine: config.kernel_engine.clone(),
         disk_cache_bytes: if dedicated { 0 } else { config.kernel_disk_cache_bytes },
         isolation: spec.isolation,
         slots: if dedicated { 1 } else { spec.slots_per_pod },

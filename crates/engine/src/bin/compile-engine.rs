@@ -1,8 +1,9 @@
-//! `compile-engine FOLDER`: compiles the engine into a folder, for processors like this one. An image is made with it, so that a pod starts at once.
+//! `compile-engine FOLDER`: compiles all engines of this build into a folder, for processors like this one. An image is made with it, so that a pod
+//! starts at once, and a session of an earlier engine does not wait.
 
 use std::{path::PathBuf, process::ExitCode};
 
-use dormouse_engine::{Engine, EngineOptions};
+use dormouse_engine::{EngineError, EngineOptions, Engines};
 
 #[expect(clippy::print_stderr, reason = "a program says what it was asked wrongly")]
 fn main() -> ExitCode {
@@ -10,11 +11,16 @@ fn main() -> ExitCode {
         eprintln!("usage: compile-engine FOLDER");
         return ExitCode::FAILURE;
     };
-    match Engine::new(EngineOptions { cache_dir: Some(folder), ..EngineOptions::default() }) {
-        Ok(_) => ExitCode::SUCCESS,
+    match compile(folder) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("compile-engine: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn compile(folder: PathBuf) -> Result<(), EngineError> {
+    let engines = Engines::new(EngineOptions { cache_dir: Some(folder), ..EngineOptions::default() })?;
+    Engines::digests().try_for_each(|digest| engines.get(&digest).map(drop))
 }

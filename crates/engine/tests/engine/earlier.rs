@@ -1,6 +1,6 @@
 //! Engines of earlier builds: their sessions go on.
 
-use dormouse_engine::{Engine, EngineError, Engines};
+use dormouse_engine::{Engine, EngineError, EngineOptions, Engines};
 use serde_json::json;
 
 use crate::support::{ENGINE, Session, real};
@@ -31,6 +31,21 @@ fn the_engine_is_no_larger_than_it_may_be() {
     let current = std::fs::read_to_string(format!("{folder}/current.rs")).unwrap();
     let bytes = std::fs::metadata(format!("{folder}/{}", current.split('"').nth(1).unwrap())).unwrap().len();
     assert!(bytes <= ENGINE_BYTES_MAX, "{bytes} bytes");
+}
+
+/// A release that may be gone back to has no newer engine.
+#[tokio::test]
+async fn new_sessions_may_begin_with_an_earlier_engine_beside_those_of_the_newest() {
+    let (newest, kept) = (ENGINE.digest().as_str(), Engines::digests().last().unwrap());
+    assert_eq!(Engines::digests().next().as_deref(), Some(newest));
+    assert_ne!(kept, newest);
+    let engines = Engines::beginning_with(&kept, EngineOptions::for_user()).unwrap();
+    assert_eq!(engines.current().digest().as_str(), kept);
+    let mut session = Session { instance: engines.current().create(&real()).unwrap(), ..Session::new(real()) };
+    assert_eq!(session.value("40 + 2").await, json!(42));
+    assert_eq!(engines.get(newest).unwrap().digest().as_str(), newest);
+    let unknown = "0".repeat(64);
+    assert!(matches!(Engines::beginning_with(&unknown, EngineOptions::for_user()), Err(EngineError::UnknownEngine { .. })));
 }
 
 #[test]
