@@ -83,8 +83,7 @@ fn wanted(messages: &[(&str, Value)]) -> Vec<(String, Value)> {
 async fn a_notebook_that_connects_again_in_mid_cell_hears_it_to_its_end() {
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start(data.path(), &[]);
-    sockets::create(&dev, json!({ "clientTools": [{ "name": "ask" }] })).await;
-    let path = sockets::notebook(&dev, "s").await;
+    let path = notebook(&dev).await;
     let mut first = sockets::connect(&dev, &path).await;
     let code = "console.log('one'); const n = await callTool('ask', {}); console.log('two'); n + 1";
     sockets::ask(&mut first, sockets::execute("waits", code), sockets::is("stream")).await;

@@ -26,7 +26,7 @@ use futures::future::join_all;
 use serde_json::json;
 
 use crate::support::{Answer, Client, FakePod, Trust, directory, serve};
-use directories::{Recreated, Untouched};
+use directories::{Different, Recreated, Untouched};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 const EVAL: &str = "/v1/namespaces/default/sessions/a/eval";
@@ -272,7 +272,7 @@ async fn a_wake_in_place_makes_no_request_to_the_directory() {
     client.json("POST", EVAL, json!({"code": "1"})).await;
     let (status, body) = client.json("POST", "/v1/namespaces/default/sessions/a/hibernate", json!({})).await;
     assert_eq!(status, 200, "{body}");
-    let other = serve(&trust, Arc::new(Untouched(directory))).await;
+    let other = serve(&trust, Arc::new(Different(directory, Untouched))).await;
     let (status, body) = other.json("POST", EVAL, json!({"code": "1"})).await;
     assert_eq!((status, body["preview"].as_str()), (200, Some("one")), "{body}");
     assert_eq!(pod.evals().iter().map(|call| call.assignment.epoch).collect::<Vec<_>>(), [1, 1]);
@@ -361,7 +361,7 @@ async fn a_retry_does_not_reach_another_session_of_the_name() {
     let trust = Trust::new();
     let pod = trust.pod("one", 9).await;
     let (_folder, directory) = directory(&trust, &[&pod]).await;
-    let client = serve(&trust, Arc::new(Recreated(directory, Arc::clone(&pod)))).await;
+    let client = serve(&trust, Arc::new(Different(directory, Recreated(Arc::clone(&pod))))).await;
     create(&client).await;
     pod.answers.lock().unwrap().push_back(Answer::Refuse(ErrorCode::SessionGone));
     let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;

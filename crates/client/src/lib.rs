@@ -7,7 +7,9 @@
 
 mod answer;
 mod error;
+mod history;
 mod lines;
+mod mcp;
 mod newer;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -18,16 +20,12 @@ use dormouse_protocol::{
     eval::{EvalRequest, EvalResult},
     event::Event,
     file::{FileEntry, FileList},
-    history::{
-        Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, MakeCheckpoint, MigrateSession, Migration, ResetSession,
-        RestoreSession,
-    },
     key::{CreateKey, KeyList, NewKey},
     run::{Run, RunList, RunState},
     session::{CreateSession, Session, SessionList},
     usage::UsageReport,
 };
-use futures::{Stream, stream::BoxStream};
+use futures::Stream;
 use reqwest::{
     Certificate, Method, RequestBuilder, Url,
     header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, IF_NONE_MATCH},
@@ -35,27 +33,7 @@ use reqwest::{
 use serde::{Deserialize, Serialize};
 
 pub use error::Error;
-
-/// What the headers of a message of the Model Context Protocol say of it.
-#[derive(Debug, Clone, Default)]
-pub struct McpHeaders {
-    /// The revision that it is in.
-    pub revision: Option<String>,
-    /// The id that the server gave its client.
-    pub session: Option<String>,
-    /// Its method.
-    pub method: Option<String>,
-    /// The name or URI in it, as a header may have it.
-    pub name: Option<String>,
-}
-
-/// What is answered to one.
-pub struct McpAnswer {
-    /// The id that the server gives its client.
-    pub session: Option<String>,
-    /// Messages: notifications and questions of the server, and the answer last.
-    pub messages: BoxStream<'static, Result<Bytes, Error>>,
-}
+pub use mcp::{McpAnswer, McpHeaders};
 
 /// Longest wait for a connection, in seconds.
 pub const CONNECT_TIMEOUT_SECONDS: u64 = 10;
@@ -272,74 +250,6 @@ impl Client {
         answer::empty(self.request(Method::POST, &[name, "interrupt"])?).await
     }
 
-    /// The session's checkpoints, oldest first.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn checkpoints(&self, name: &str) -> Result<CheckpointList, Error> {
-        answer::json(self.request(Method::GET, &[name, "checkpoints"])?).await
-    }
-
-    /// Puts the session's present state aside under a label.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn checkpoint(&self, name: &str, label: &str) -> Result<Checkpoint, Error> {
-        let body = MakeCheckpoint { label: label.to_owned(), ..MakeCheckpoint::default() };
-        answer::json(self.request(Method::POST, &[name, "checkpoints"])?.json(&body)).await
-    }
-
-    /// What changed from one checkpoint to another, by id or label; without `to`, to the last commit.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn difference(&self, name: &str, from: &str, to: Option<&str>) -> Result<Difference, Error> {
-        let query = [Some(("from", from)), to.map(|to| ("to", to))];
-        let query: Vec<_> = query.into_iter().flatten().collect();
-        answer::json(self.request(Method::GET, &[name, "checkpoints", "diff"])?.query(&query)).await
-    }
-
-    /// Takes a session back to a checkpoint, by id or label.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn restore(&self, name: &str, checkpoint: &str) -> Result<Session, Error> {
-        let body = RestoreSession { checkpoint: checkpoint.to_owned(), ..RestoreSession::default() };
-        answer::json(self.request(Method::POST, &[name, "restore"])?.json(&body)).await
-    }
-
-    /// Empties a session: it goes on as a new one would. The state before stays as a checkpoint.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn reset(&self, name: &str) -> Result<Session, Error> {
-        answer::json(self.request(Method::POST, &[name, "reset"])?.json(&ResetSession::default())).await
-    }
-
-    /// Makes a session that begins as what this one is, or was.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn fork(&self, name: &str, fork: &ForkSession) -> Result<Session, Error> {
-        answer::json(self.request(Method::POST, &[name, "fork"])?.json(fork)).await
-    }
-
-    /// Moves the session to the current engine, or only tells what would come of it.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn migrate(&self, name: &str, dry_run: bool) -> Result<Migration, Error> {
-        answer::json(self.request(Method::POST, &[name, "migrate"])?.json(&MigrateSession { dry_run })).await
-    }
-
-    /// One page of the session's journal, of entries with a greater `seq` than `after`.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn journal_page(&self, name: &str, after: u64) -> Result<JournalPage, Error> {
-        answer::json(self.request(Method::GET, &[name, "journal"])?.query(&[("after", after)])).await
-    }
-
     /// Names below a directory of the session's file system; all levels of it, if `recursive`.
     ///
     /// # Errors
@@ -461,26 +371,6 @@ impl Client {
     /// See [`Error`].
     pub async fn revoke_key(&self, name: &str) -> Result<(), Error> {
         answer::empty(self.http.delete(self.keys(&[name])?)).await
-    }
-
-    /// Passes a message of the Model Context Protocol on, and gives the messages that are answered, of which there are none to a notification.
-    ///
-    /// # Errors
-    /// The gateway cannot be reached, or refuses the client.
-    pub async fn mcp(&self, message: Vec<u8>, of: &McpHeaders) -> Result<McpAnswer, Error> {
-        let mut request = self.http.post(below(&self.server, &["mcp"])?).body(message);
-        request = request.header("content-type", "application/json").header(ACCEPT, "application/json, text/event-stream");
-        request = request.header("dormouse-namespace", &self.namespace);
-        for (name, value) in
-            [("mcp-protocol-version", &of.revision), ("mcp-session-id", &of.session), ("mcp-method", &of.method), ("mcp-name", &of.name)]
-        {
-            if let Some(value) = value {
-                request = request.header(name, value);
-            }
-        }
-        let (headers, messages) = answer::messages(request).await?;
-        let session = headers.get("mcp-session-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-        Ok(McpAnswer { session, messages })
     }
 
     fn keys(&self, path: &[&str]) -> Result<Url, Error> {

@@ -36,7 +36,7 @@ impl Engines {
     /// As for [`Engine::new`].
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
         let current = Engine::new(options.clone())?;
-        Ok(Self(Arc::new(Inner { current, options, others: Mutex::default() })))
+        Ok(Self::of(current, options, Vec::new()))
     }
 
     /// The same, where new sessions get the engine of this digest: a release that may be gone back to has no newer one.
@@ -45,7 +45,11 @@ impl Engines {
     /// [`EngineError::UnknownEngine`] when this build has none, and as for [`Engine::new`].
     pub fn beginning_with(digest: &str, options: EngineOptions) -> Result<Self, EngineError> {
         let current = Engine::load(of_digest(digest)?, &options)?;
-        Ok(Self(Arc::new(Inner { current, options, others: Mutex::default() })))
+        Ok(Self::of(current, options, Vec::new()))
+    }
+
+    fn of(current: Engine, options: EngineOptions, others: Vec<Engine>) -> Self {
+        Self(Arc::new(Inner { current, options, others: Mutex::new(others) }))
     }
 
     /// Digests of the engines of this build, the newest first.
@@ -62,7 +66,7 @@ impl Engines {
     /// An engine as the current one beside earlier ones.
     #[must_use]
     pub fn with_earlier(current: Engine, earlier: Vec<Engine>) -> Self {
-        Self(Arc::new(Inner { current, options: EngineOptions::default(), others: Mutex::new(earlier) }))
+        Self::of(current, EngineOptions::default(), earlier)
     }
 
     /// The engine of this digest, if it needs no compiling.

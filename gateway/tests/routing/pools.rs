@@ -9,7 +9,10 @@ use dormouse_gateway::{Directory, directory::Key};
 use futures::future::join_all;
 use serde_json::json;
 
-use super::{EVAL, SESSIONS, create, directories::Growing};
+use super::{
+    EVAL, SESSIONS, create,
+    directories::{Different, Growing},
+};
 use crate::support::{Client, FakePod, Trust, directory, serve};
 
 async fn one_slot_pods(trust: &Trust, count: usize) -> Vec<Arc<FakePod>> {
@@ -43,12 +46,12 @@ async fn thirty_four_sessions_that_start_at_once_grow_a_pool_of_one_slot_pods_an
     let trust = Trust::new();
     let pods = one_slot_pods(&trust, SESSIONS_AT_ONCE).await;
     let (_folder, folder) = directory(&trust, &pods.iter().collect::<Vec<_>>()).await;
-    let growing = Arc::new(Growing(folder, pods.clone()));
+    let growing = Arc::new(Different(folder, Growing(pods.clone())));
     let gateways = [serve(&trust, growing.clone()).await, serve(&trust, growing.clone()).await];
     tokio::time::timeout(Duration::from_secs(50), all_at_once(&gateways, SESSIONS_AT_ONCE))
         .await
         .expect("within their time to find a place");
-    assert_eq!(growing.shown(), SESSIONS_AT_ONCE, "the pool knew of everybody who waited");
+    assert_eq!(growing.1.shown(), SESSIONS_AT_ONCE, "the pool knew of everybody who waited");
     assert!(pods.iter().all(|pod| pod.held.lock().unwrap().len() == 1));
 }
 
@@ -58,7 +61,7 @@ async fn a_pod_without_memory_is_passed_over_and_its_pool_grows() {
     let trust = Trust::new();
     let pods = [trust.pod("short", 100).await, trust.pod("grown", 100).await];
     let (_folder, folder) = directory(&trust, &pods.iter().collect::<Vec<_>>()).await;
-    let growing = Arc::new(Growing(folder, pods.to_vec()));
+    let growing = Arc::new(Different(folder, Growing(pods.to_vec())));
     let (first, others) =
         (serve(&trust, growing.clone()).await, [serve(&trust, growing.clone()).await, serve(&trust, growing.clone()).await]);
     let [short, grown] = &pods;
@@ -68,7 +71,7 @@ async fn a_pod_without_memory_is_passed_over_and_its_pool_grows() {
     let epochs = |name: &str| growing.get(&Key::new("default", name)).unwrap().status.last_epoch;
 
     short.exhausted.store(true, Ordering::SeqCst);
-    assert_eq!(growing.shown(), 1, "nobody waits yet");
+    assert_eq!(growing.1.shown(), 1, "nobody waits yet");
     // Through gateways that have not heard of its room before.
     all_at_once(&others, SESSIONS_AT_ONCE).await;
     assert_eq!((short.evals().len(), grown.evals().len()), (1, SESSIONS_AT_ONCE), "whatever slots it has");

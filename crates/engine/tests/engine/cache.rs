@@ -1,8 +1,8 @@
 //! Compiled code on disk: used when only this user could have written it.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
-use dormouse_engine::{Engine, EngineError, EngineOptions};
+use dormouse_engine::{Engine, EngineError, EngineOptions, Engines};
 use serde_json::json;
 
 use crate::support::{Session, real};
@@ -28,6 +28,19 @@ async fn compiled_code_is_kept_and_used_again() {
     fs::write(&files[0], &flipped).unwrap();
     Engine::new(options).unwrap();
     assert!(fs::read(&files[0]).unwrap() != flipped, "code with a flipped bit is compiled and kept anew");
+}
+
+/// What an image is made with: nobody waits in a pod for an engine to be compiled.
+#[test]
+fn all_engines_of_the_build_are_compiled_for_an_image() {
+    let dir = tempfile::tempdir().unwrap();
+    let done = Command::new(env!("CARGO_BIN_EXE_compile-engine")).arg(dir.path().join("code")).status().unwrap();
+    assert!(done.success());
+    let names: Vec<_> =
+        fs::read_dir(dir.path().join("code")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    for digest in Engines::digests() {
+        assert!(names.iter().any(|name| name.starts_with(&digest)), "{digest} is not among {names:?}");
+    }
 }
 
 #[test]
