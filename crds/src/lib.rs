@@ -47,6 +47,14 @@ pub mod labels {
     pub const COMPONENT: &str = "dormouse.dev/component";
     /// On kernel pods and their Deployment: the KernelPool's name.
     pub const POOL: &str = "dormouse.dev/pool";
+    /// On the pods of a dedicated pool: [`ROLE_SESSION`] or [`ROLE_READER`]. Other kernel pods do both, and have none.
+    pub const ROLE: &str = "dormouse.dev/role";
+    /// Value of [`ROLE`]: it runs one session in its life, and reads of no other.
+    pub const ROLE_SESSION: &str = "session";
+    /// Value of [`ROLE`]: it tells what is stored, and runs no session.
+    pub const ROLE_READER: &str = "reader";
+    /// Annotation of a pod that runs one session: the id of its container, a space, and the uid of the session that this container was given to.
+    pub const GRANTED: &str = "dormouse.dev/granted";
     /// On broker pods and their Deployment: the ToolBroker's name.
     pub const BROKER: &str = "dormouse.dev/broker";
     /// On what the operator makes: [`MANAGER`].

@@ -28,6 +28,8 @@
 //! | `POST /v1/usage/live` | [`UsageCall`] | [`LiveUsage`]: what this process has not stored yet | gateway |
 //! | `POST /v1/usage/stored` | [`UsageCall`] | [`StoredUsage`] | gateway |
 //! | `POST /v1/forget` | [`Assignment`] | 204 once the session is dropped without a commit | operator, at deletion |
+//! | `POST /v1/grant` | [`Grant`] | 204 once the pod uses it; only of a pod that runs one session in its life | operator |
+//! | `POST /v1/retire` | [`RetireCall`] | 204; such a pod ends, unless it runs a session | operator |
 //! | `POST /v1/events` | [`EventsCall`] | [`crate::event::Event`] a line | gateway |
 //! | `GET /v1/report` | | [`ReportLine`] a line, for ever | operator |
 //!
@@ -38,6 +40,7 @@
 //! Every answer that is not 2xx is [`crate::ErrorBody`]. `SessionGone` means: the session is not here (another `boot`, another epoch, draining);
 //! read the status again and route anew. `/v1/stored/…` reads the store only: any pod of the namespace answers, whether it runs the session or not.
 
+mod grant;
 mod mcp;
 mod report;
 mod stored;
@@ -49,6 +52,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::eval::EvalRequest;
 
+pub use grant::{Grant, GrantedCertificate, GrantedStorage, RetireCall};
 pub use mcp::{McpArgument, McpCatalog, McpClient, McpPrompt, McpResource, McpTask, McpTool};
 pub use report::{PodInfo, ReportLine, SessionReport};
 pub use stored::{DifferenceCall, JournalCall, StoredCall, StoredStatus};

@@ -22,6 +22,18 @@ pub enum CaError {
     Clock,
 }
 
+/// Which end of a connection a certificate is good for (its extended key usage, RFC 5280 section 4.2.1.12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum End {
+    /// Either.
+    #[default]
+    Both,
+    /// Who is asked.
+    Server,
+    /// Who asks.
+    Client,
+}
+
 /// An authority: its certificate and its key.
 pub struct Ca {
     issuer: Issuer<'static, KeyPair>,
@@ -102,12 +114,24 @@ impl Ca {
     /// # Errors
     /// A name is not a DNS name.
     pub fn issue(&self, sans: &[String], validity: Duration) -> Result<CertPem, CaError> {
+        self.issue_for(End::Both, sans, validity)
+    }
+
+    /// The same for one end of a connection only, which the other end checks.
+    ///
+    /// # Errors
+    /// A name is not a DNS name.
+    pub fn issue_for(&self, end: End, sans: &[String], validity: Duration) -> Result<CertPem, CaError> {
         let key = KeyPair::generate()?;
         let mut params = params(sans.to_vec(), validity)?;
         // No subject: the SAN says it all, and a common name holds only 64 characters.
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages = match end {
+            End::Both => vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
+            End::Server => vec![ExtendedKeyUsagePurpose::ServerAuth],
+            End::Client => vec![ExtendedKeyUsagePurpose::ClientAuth],
+        };
         params.use_authority_key_identifier_extension = true;
         let cert = params.signed_by(&key, &self.issuer)?;
         let not_after = SystemTime::now() + validity;

@@ -67,6 +67,7 @@ impl InProcess {
             namespace: sender.namespace.clone(),
             pool: sender.pool.clone(),
             incarnation: None,
+            session: None,
             name: Some(sender.name.clone()),
         };
         PeerClient::over(forms, Arc::new(Sending { within: self.clone(), sender }))

@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::Path};
 
 use axum::{Router, routing::get};
 use dormouse_service::{
-    ca::{Ca, CertPem, LEAF_VALIDITY},
-    tls::{Identity, PeerClient, PeerIdentity, Process, Server, TlsFiles, require},
+    ca::{Ca, CertPem, End, LEAF_VALIDITY},
+    tls::{Identity, PeerClient, PeerIdentity, Process, Server, TlsFiles, require, session_name},
 };
 use reqwest::Method;
 use tokio_util::sync::CancellationToken;
@@ -168,4 +168,34 @@ async fn probes_say_why() {
     assert_eq!(get("/readyz").await.unwrap().status(), 200);
     assert_eq!(get("/livez").await.unwrap().status(), 200);
     assert!(get("/metrics").await.unwrap().text().await.unwrap().contains("dormouse_test_total 1"));
+}
+
+#[tokio::test]
+async fn a_certificate_for_one_end_is_good_for_no_other() {
+    let ca = Ca::generate().unwrap();
+    let of = |end, name: String| TlsFiles::from_pem(&ca.issue_for(end, &[name], LEAF_VALIDITY).unwrap()).unwrap();
+    let serves = serve(of(End::Server, Identity::of_pool("team-a", "default"))).await;
+    let asks = serve(of(End::Client, Identity::of_pool("team-a", "default"))).await;
+    for (end, server, answered) in
+        [(End::Client, &serves, true), (End::Both, &serves, true), (End::Server, &serves, false), (End::Client, &asks, false)]
+    {
+        let client = PeerClient::new(of(end, gateway().dns_name())).unwrap();
+        let answer = ask(&client, &pod(), &server.address.to_string()).await;
+        assert_eq!(answer.as_ref().map(|(status, _)| *status).ok(), answered.then_some(200), "{end:?}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_process_asks_under_another_certificate_once_it_is_given_one() {
+    let ca = Ca::generate().unwrap();
+    let server = serve(files(&ca, Identity::of_pool("team-a", "default"))).await;
+    let own = TlsFiles::from_pem(&ca.issue_for(End::Server, &[gateway().dns_name()], LEAF_VALIDITY).unwrap()).unwrap();
+    let asked_as = own.apart().unwrap();
+    let client = PeerClient::new(asked_as.clone()).unwrap();
+    let address = server.address.to_string();
+    assert!(ask(&client, &pod(), &address).await.is_err(), "its own is for answers only");
+    let names = [gateway().dns_name(), session_name("u-1")];
+    asked_as.replace(&ca.issue_for(End::Client, &names, LEAF_VALIDITY).unwrap()).unwrap();
+    assert_eq!(ask(&client, &pod(), &address).await.unwrap().0, 200);
+    assert_eq!((asked_as.identity().session.as_deref(), own.identity().session), (Some("u-1"), None));
 }

@@ -76,6 +76,12 @@ struct Pem {
     key: Vec<u8>,
 }
 
+impl From<&CertPem> for Pem {
+    fn from(pem: &CertPem) -> Self {
+        Self { ca: pem.ca.clone().into_bytes(), cert: pem.cert.clone().into_bytes(), key: pem.key.clone().into_bytes() }
+    }
+}
+
 impl std::fmt::Debug for Pem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Pem")
@@ -106,8 +112,28 @@ impl TlsFiles {
     /// # Errors
     /// They cannot be used.
     pub fn from_pem(pem: &CertPem) -> Result<Self, TlsError> {
-        let pem = Pem { ca: pem.ca.clone().into_bytes(), cert: pem.cert.clone().into_bytes(), key: pem.key.clone().into_bytes() };
+        Self::new(None, Pem::from(pem))
+    }
+
+    /// What is in force now, for ever or until it is [replaced](Self::replace): of a process that asks under another certificate than it answers under.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub fn apart(&self) -> Result<Self, TlsError> {
+        let pem = self.lock().pem.clone();
         Self::new(None, pem)
+    }
+
+    /// Puts another certificate, key and authority into force, for all clones. What was read from a folder comes back when its files change.
+    ///
+    /// # Errors
+    /// They cannot be used; what was there before stays in force.
+    pub fn replace(&self, pem: &CertPem) -> Result<(), TlsError> {
+        let mut state = self.lock();
+        let pem = Pem::from(pem);
+        state.loaded = Arc::new(build(&pem, state.loaded.generation + 1)?);
+        state.pem = pem;
+        Ok(())
     }
 
     fn new(directory: Option<PathBuf>, pem: Pem) -> Result<Self, TlsError> {

@@ -133,6 +133,8 @@ pub struct PeerIdentity {
     pub pool: Option<String>,
     /// Which object of that name the pool was, and when the certificate was made. Absent where no operator makes them.
     pub incarnation: Option<Incarnation>,
+    /// The session whose pod it is, by uid: of a pod that runs one session in its life. It speaks for that session and for no other.
+    pub session: Option<String>,
     /// Its name; `None` when the certificate is good for every pod of the pool.
     pub name: Option<String>,
 }
@@ -169,6 +171,20 @@ impl Incarnation {
     }
 }
 
+/// What the name of a session ends in, in the certificate of the pod that runs it and no other.
+const SESSION: &str = "session.dormouse.internal";
+
+/// The name by which a certificate says that its process runs the session of this uid and no other: `<uid>.session.dormouse.internal`.
+#[must_use]
+pub fn session_name(uid: &str) -> String {
+    format!("{uid}.{SESSION}")
+}
+
+fn read_session_name(name: &str) -> Option<String> {
+    let uid = name.strip_suffix(SESSION)?.strip_suffix('.')?;
+    (!uid.is_empty() && !uid.contains(['.', '*'])).then(|| uid.to_owned())
+}
+
 fn dns_name(name: &str, pool: Option<&str>, namespace: &str, process: Process) -> String {
     let pool = pool.map(|pool| format!("{pool}.")).unwrap_or_default();
     format!("{name}.{pool}{namespace}.{process}.{DOMAIN}")
@@ -185,7 +201,8 @@ impl PeerIdentity {
     pub(crate) fn of_certificate(der: &CertificateDer<'_>) -> Option<Self> {
         let certificate = webpki::EndEntityCert::try_from(der).ok()?;
         let peer: Self = certificate.valid_dns_names().find_map(|name| name.parse().ok())?;
-        Some(Self { incarnation: certificate.valid_dns_names().find_map(Incarnation::read), ..peer })
+        let session = certificate.valid_dns_names().find_map(read_session_name);
+        Some(Self { incarnation: certificate.valid_dns_names().find_map(Incarnation::read), session, ..peer })
     }
 }
 
@@ -215,7 +232,7 @@ impl FromStr for PeerIdentity {
             return Err(refuse());
         }
         let name = (!of_any).then(|| name.to_owned());
-        Ok(Self { process, namespace: namespace.to_owned(), pool: pool.map(str::to_owned), incarnation: None, name })
+        Ok(Self { process, namespace: namespace.to_owned(), pool: pool.map(str::to_owned), incarnation: None, session: None, name })
     }
 }
 
@@ -244,7 +261,20 @@ mod tests {
         assert_eq!(pod.dns_name().parse::<Identity>(), Ok(pod));
         let (namespace, pool) = ("team-a".to_owned(), Some("small".to_owned()));
         let wildcard: PeerIdentity = Identity::of_pool("team-a", "small").parse().unwrap();
-        assert_eq!(wildcard, PeerIdentity { process: Process::Kernel, namespace, pool, incarnation: None, name: None });
+        assert_eq!(wildcard, PeerIdentity { process: Process::Kernel, namespace, pool, incarnation: None, session: None, name: None });
+    }
+
+    #[test]
+    fn a_certificate_says_whose_pod_it_is() {
+        let name = session_name("0b9f-1");
+        assert_eq!(name, "0b9f-1.session.dormouse.internal");
+        assert_eq!(read_session_name(&name).as_deref(), Some("0b9f-1"));
+        assert!(name.parse::<PeerIdentity>().is_err() && Incarnation::read(&name).is_none());
+        for other in
+            ["session.dormouse.internal", ".session.dormouse.internal", "*.session.dormouse.internal", "a.b.session.dormouse.internal"]
+        {
+            assert_eq!(read_session_name(other), None, "{other}");
+        }
     }
 
     #[test]

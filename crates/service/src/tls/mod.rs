@@ -12,5 +12,5 @@ mod server;
 pub use client::PeerClient;
 pub use door::DoorCertificate;
 pub use files::{TlsError, TlsFiles};
-pub use identity::{Identity, IdentityError, Incarnation, PeerIdentity, Process};
+pub use identity::{Identity, IdentityError, Incarnation, PeerIdentity, Process, session_name};
 pub use server::{Server, require};
