@@ -15,6 +15,7 @@ use dormouse_protocol::{
     eval::{EvalRequest, EvalResult},
     event::Event,
     file::FileEntry,
+    history::JournalEntry,
     session::{CreateSession, Session},
 };
 
@@ -78,6 +79,16 @@ impl Api {
     /// When it is refused.
     pub async fn delete(&self, name: &str) -> Result<()> {
         in_time(self.client.delete(name)).await
+    }
+
+    /// The first entries of a session's journal, as stored.
+    ///
+    /// # Errors
+    /// When it is refused, or what is stored does not verify.
+    pub async fn journal(&self, name: &str) -> Result<Vec<JournalEntry>> {
+        let page = in_time(self.client.journal_page(name, 0)).await?;
+        ensure!(page.damage.is_none(), "{name}: {page:?}");
+        Ok(page.entries)
     }
 
     /// Puts a session to sleep.

@@ -53,6 +53,12 @@ impl Pods {
         anyhow::bail!("no running container {container} in pod {namespace}/{pod}")
     }
 
+    /// Whether a process sees a file or a folder at this absolute path.
+    #[must_use]
+    pub fn sees(pid: u32, path: &str) -> bool {
+        PathBuf::from(format!("/proc/{pid}/root{path}")).exists()
+    }
+
     /// The environment that a process was started with, one `NAME=value` each.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ mod story {
     pub mod burst;
     pub mod cells;
     pub mod clients;
+    pub mod dedicated;
     pub mod defaults;
     pub mod door;
     pub mod files;
@@ -43,7 +44,7 @@ use dormouse_e2e::{
 };
 use dormouse_testkit::soak;
 use story::{
-    account, bad_input, broker, burst, cells,
+    account, bad_input, broker, burst, cells, dedicated,
     defaults::{self, Installed},
     files, install, kills, leaving, lifetime, network, nodes, outside, quota, releases, removal, scene, upgrades,
     world::World,
@@ -155,6 +156,10 @@ async fn tell(cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<()> {
     steps.run("6 kubectl decides a call whose session sleeps", broker::kubectl_decides(&world)).await?;
     steps.run("6 a session's own Secret, and a new value in it", broker::rotates(&world)).await?;
     steps.run("6 the second broker goes", broker::closes(&world)).await?;
+    steps.run("6 a pool whose pods run one session each", dedicated::opens(&world)).await?;
+    steps.run("6 each pod has what reaches its session", dedicated::has_its_own(&world)).await?;
+    steps.run("6 one sleeps, is read, and wakes in another process", dedicated::sleeps_and_wakes(&world)).await?;
+    steps.run("6 that pool goes", dedicated::closes(&world)).await?;
     steps.run("6 kills under load", kills::nothing_is_lost(&world)).await?;
     steps.run("6 helm upgrade and rollback under load", upgrades::nobody_notices(&world)).await?;
     steps.run("7 delete leaves nothing", lifetime::delete_leaves_nothing(&world)).await?;
