@@ -3,6 +3,7 @@
 
 mod chart {
     pub mod alerts;
+    pub mod firing;
     pub mod pages;
 }
 

@@ -1,6 +1,7 @@
-// promql says what Prometheus itself makes of alerts and expressions: it reads {"rules": YAML, "expressions": [...]} and
-// writes {"faults": [...], "readings": [...]}. Faults are what `promtool check rules` would find; a reading is an
-// expression's tree, or why it has none. promtool itself needs the SDKs of all clouds to be compiled.
+// promql says what Prometheus itself makes of alerts and expressions: it reads {"rules": YAML, "expressions": [...],
+// "scraped": [...], "minutes": N} and writes {"faults": [...], "readings": [...], "fired": [...]}. Faults are what
+// `promtool check rules` would find; a reading is an expression's tree, or why it has none; fired are the alerts that so
+// many minutes of what was scraped set off. promtool itself needs the SDKs of all clouds to be compiled.
 package main
 
 import (
@@ -18,11 +19,14 @@ import (
 type asked struct {
 	Rules       string   `json:"rules"`
 	Expressions []string `json:"expressions"`
+	Scraped     []series `json:"scraped"`
+	Minutes     int      `json:"minutes"`
 }
 
 type answered struct {
 	Faults   []string  `json:"faults"`
 	Readings []reading `json:"readings"`
+	Fired    []fired   `json:"fired"`
 }
 
 type reading struct {
@@ -82,10 +86,16 @@ func main() {
 		log.Fatal(err)
 	}
 	reader := parser.NewParser(parser.Options{})
-	answered := answered{Faults: []string{}, Readings: []reading{}}
-	_, faults := rulefmt.Parse([]byte(asked.Rules), false, model.UTF8Validation, reader, slog.Default())
+	answered := answered{Faults: []string{}, Readings: []reading{}, Fired: []fired{}}
+	groups, faults := rulefmt.Parse([]byte(asked.Rules), false, model.UTF8Validation, reader, slog.Default())
 	for _, fault := range faults {
 		answered.Faults = append(answered.Faults, fault.Error())
+	}
+	if len(faults) == 0 {
+		var err error
+		if answered.Fired, err = firing(groups, asked.Scraped, asked.Minutes); err != nil {
+			log.Fatal(err)
+		}
 	}
 	for _, expression := range asked.Expressions {
 		if read, err := reader.ParseExpr(expression); err != nil {

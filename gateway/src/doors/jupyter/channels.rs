@@ -17,7 +17,7 @@ use super::{
     end_queues, find, history,
     keys::key_of,
     messages::{COMPLETION_NAME, Request, completion, kernel_info, path_at},
-    queue::Queue,
+    queue::{Cell, Queue},
     resumed::Resumed,
 };
 use crate::{
@@ -94,7 +94,7 @@ async fn serve(socket: WebSocket, kernel: Arc<Kernel>, client: Client) {
             Err(error) => send(&out, request.reply(failed(&error))).await,
             Ok(()) if request.header.msg_type == "execute_request" => {
                 match resumed.leaves(key_of(&request.header.session, &request.header.msg_id)) {
-                    true => cells.send((Box::new(request), room)).await.ok(),
+                    true => cells.send(Cell::new(request, room, &kernel)).await.ok(),
                     // Its answer is on its way.
                     false => Some(()),
                 }

@@ -17,8 +17,21 @@ use crate::{directory::Key, doors::socket::Out};
 /// Cells of one connection that may wait.
 const CELLS_QUEUED_MAX: usize = 256;
 
-/// A cell that waits, and the room that it takes.
-pub(super) type Cell = (Box<Request>, Holding);
+/// A cell that waits.
+pub(super) struct Cell {
+    request: Box<Request>,
+    /// What it takes.
+    _room: Holding,
+    /// Which kernels are shut down from when it was sent.
+    shut: Receiver<Key>,
+}
+
+impl Cell {
+    /// A cell that was sent to `kernel` just now.
+    pub(super) fn new(request: Request, room: Holding, kernel: &Kernel) -> Self {
+        Self { request: Box::new(request), _room: room, shut: kernel.desk.app.shut_kernels.subscribe() }
+    }
+}
 
 /// Cells that wait for the one under way.
 pub(super) struct Queue(Mutex<mpsc::Receiver<Cell>>);
@@ -35,20 +48,23 @@ impl Queue {
         let mut review = kernel.desk.review.clone();
         let mut cells = self.0.lock().await;
         let mut count = 0;
-        while let Some(cell) = cells.recv().await {
-            let mut shut = kernel.desk.app.shut_kernels.subscribe();
+        while let Some(mut cell) = cells.recv().await {
+            if was_shut(&mut cell.shut, &kernel.key) {
+                abort(vec![cell], out).await;
+                continue;
+            }
             if review.look().await.is_err() {
                 cells.close();
                 let stopped = [cell].into_iter().chain(waiting(&mut cells)).collect();
                 return abort(stopped, out).await;
             }
-            let (request, _room) = cell;
+            let request = &cell.request;
             count += 1;
-            let end = Box::pin(kernel.execute(&request, count, out)).await;
-            let stops = (of_cell(&end).is_err() && request.stops_on_error()) || was_shut(&mut shut, &kernel.key);
+            let end = Box::pin(kernel.execute(request, count, out)).await;
+            let stops = of_cell(&end).is_err() && request.stops_on_error();
             // Before the client hears of the end: what it sends then runs.
             let stopped = if stops { waiting(&mut cells).collect() } else { Vec::new() };
-            let _ = kernel.tell_end(&request, end, &mut count, out).await;
+            let _ = kernel.tell_end(request, end, &mut count, out).await;
             abort(stopped, out).await;
         }
     }
@@ -67,9 +83,9 @@ fn waiting(cells: &mut mpsc::Receiver<Cell>) -> impl Iterator<Item = Cell> {
 
 /// Answers for cells that do not run.
 async fn abort(cells: Vec<Cell>, out: &Out) {
-    for (request, _room) in cells {
+    for cell in cells {
         // To a client that has left nothing is said.
-        let _ = tell_aborted(&request, out).await;
+        let _ = tell_aborted(&cell.request, out).await;
     }
 }
 
@@ -80,7 +96,7 @@ async fn tell_aborted(request: &Request, out: &Out) -> Option<()> {
     state(out, request, "idle").await
 }
 
-/// Whether somebody has shut this kernel down.
+/// Whether somebody has shut this kernel down since the cell was sent.
 fn was_shut(shut: &mut Receiver<Key>, key: &Key) -> bool {
     loop {
         match shut.try_recv() {
