@@ -1,9 +1,11 @@
-//! Where a process has its store and its way to brokers from: its own files, or what it is given once it has a session.
+//! What a process makes of its flags: its store, and as whom it asks brokers. Both come of its own files, or of what it is given once it has a session.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use dormouse_erasure::clusters::{Joined, TenantPrefix};
 use dormouse_kernel::config::{Args, IsolationArg};
+use dormouse_kernel::disk::{self, DiskCacheMetrics};
 use dormouse_kernel::{GrantedStore, Grants, Role};
 use dormouse_protocol::kernel::Grant;
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -26,14 +28,26 @@ impl Given {
     ///
     /// # Errors
     /// The certificate cannot be used.
-    pub fn new(args: &Args, tls: &TlsFiles) -> Result<Self, TlsError> {
+    pub fn new(args: &Args, tls: &TlsFiles, disk_metrics: &DiskCacheMetrics) -> Result<Self, TlsError> {
+        let mut given = Self::of_role(args, tls)?;
+        if let Some(options) = args.disk_cache() {
+            given.store = Arc::new(disk::cached(given.store, options, disk_metrics.clone()));
+        }
+        if !args.cluster.is_empty() {
+            let place = TenantPrefix { store_prefix: args.s3.s3_prefix.clone(), tenant: args.namespace.clone() };
+            given.store = Arc::new(Joined::new(given.store, place, args.cluster.clone()));
+        }
+        Ok(given)
+    }
+
+    fn of_role(args: &Args, tls: &TlsFiles) -> Result<Self, TlsError> {
         let role = match args.isolation {
             IsolationArg::Shared => Role::Shared,
             IsolationArg::Reader => Role::Reader,
             IsolationArg::Dedicated => {
                 let (store, client) = (Arc::new(GrantedStore::default()), tls.apart()?);
-                let given = Replaced { s3: args.s3.clone(), store: Arc::clone(&store), client: client.clone() };
-                return Ok(Self { role: Role::Dedicated(Arc::new(given)), store, client });
+                let grants = Replaced { s3: args.s3.clone(), store: Arc::clone(&store), client: client.clone() };
+                return Ok(Self { role: Role::Dedicated(Arc::new(grants)), store, client });
             }
         };
         Ok(Self { role, store: Arc::new(S3::new(&args.s3.options())), client: tls.clone() })

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Parser as _;
 use dormouse_engine::{EngineOptions, Engines};
-use dormouse_erasure::clusters::{Joined, TenantPrefix};
-use dormouse_kernel::disk::{self, DiskCacheMetrics};
+use dormouse_kernel::disk::DiskCacheMetrics;
 use dormouse_kernel::{BrokerTools, Environment, Pod, config::Args, growth};
 use dormouse_service::admin::AdminServer;
 use dormouse_service::memory::Memory;
@@ -35,16 +34,9 @@ async fn run() -> anyhow::Result<()> {
     let load = move || if engine.is_empty() { Engines::new(options) } else { Engines::beginning_with(&engine, options) };
     let engines = tokio::task::spawn_blocking(load).await?.context("loading the engine")?;
     let tls = TlsFiles::load(&args.tls.tls_dir).context("reading --tls-dir")?;
-    let Given { role, mut store, client } = Given::new(&args, &tls)?;
-    let tools = BrokerTools::new(PeerClient::new(client)?, args.broker_address.clone());
     let disk_metrics = DiskCacheMetrics::new()?;
-    if let Some(options) = args.disk_cache() {
-        store = Arc::new(disk::cached(store, options, disk_metrics.clone()));
-    }
-    if !args.cluster.is_empty() {
-        let place = TenantPrefix { store_prefix: args.s3.s3_prefix.clone(), tenant: args.namespace.clone() };
-        store = Arc::new(Joined::new(store, place, args.cluster.clone()));
-    }
+    let Given { role, store, client } = Given::new(&args, &tls, &disk_metrics)?;
+    let tools = BrokerTools::new(PeerClient::new(client)?, args.broker_address.clone());
     let environment = Environment { memory, ..Environment::default() };
     let pod = Pod::within(args.pod_config(role), engines, store, Arc::new(tools), args.seal()?, environment)?;
     disk_metrics.register(&pod.metrics())?;

@@ -23,8 +23,8 @@ pub trait Grants: Send + Sync {
 pub(crate) struct Only {
     grants: Arc<dyn Grants>,
     session: Mutex<Session>,
-    /// Held by whoever is about to make the session live.
-    beginning: Arc<()>,
+    /// Kept by whoever is about to make the session live, or has something of it that is not stored.
+    holds: Arc<()>,
     ended: CancellationToken,
 }
 
@@ -47,7 +47,7 @@ impl Session {
 impl Only {
     /// None yet.
     pub(crate) fn new(grants: Arc<dyn Grants>) -> Self {
-        Self { grants, session: Mutex::default(), beginning: Arc::default(), ended: CancellationToken::new() }
+        Self { grants, session: Mutex::default(), holds: Arc::default(), ended: CancellationToken::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Session> {
@@ -82,14 +82,14 @@ impl Only {
         session.granted && session.uid.as_deref() == Some(uid)
     }
 
-    /// The session is about to be live, as long as the answer is kept.
-    pub(crate) fn begin(&self) -> Arc<()> {
-        Arc::clone(&self.beginning)
+    /// The session needs the pod although it has no slot, as long as the answer is kept.
+    pub(crate) fn hold(&self) -> Arc<()> {
+        Arc::clone(&self.holds)
     }
 
     /// Whether that is so.
-    pub(crate) fn is_beginning(&self) -> bool {
-        Arc::strong_count(&self.beginning) > 1
+    pub(crate) fn is_held(&self) -> bool {
+        Arc::strong_count(&self.holds) > 1
     }
 
     /// The pod has done what it was for, or never will.
@@ -154,12 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_as_long_as_somebody_says_so() {
+    fn it_is_held_as_long_as_somebody_needs_it() {
         let only = only();
-        let (first, second) = (only.begin(), only.begin());
+        let (first, second) = (only.hold(), only.hold());
         drop(first);
-        assert!(only.is_beginning());
+        assert!(only.is_held());
         drop(second);
-        assert!(!only.is_beginning());
+        assert!(!only.is_held());
     }
 }

@@ -12,8 +12,7 @@ use super::{Pod, Shared};
 use crate::dedicated::Only;
 use crate::session::gone;
 
-/// How long nobody may hold the slot of a pod that has its session: one that was given to a session which does not come, or cannot begin, ends, since
-/// it is good for no other.
+/// How long a pod that has its session waits for it: when it does not come, or cannot begin, the pod ends, since it is good for no other.
 const UNUSED_MAX: Duration = Duration::from_secs(60);
 
 /// Pause between two looks for that.
@@ -40,14 +39,14 @@ impl Pod {
         Ok(())
     }
 
-    /// Ends as if its session slept, unless that has a slot or is about to have one.
+    /// Ends as if its session slept, unless that runs, is about to, or is not stored.
     ///
     /// # Errors
-    /// `SessionGone`: another process is meant. `SessionBusy`: a session runs. `InvalidRequest`: it is no pod that runs one session in its life.
+    /// `SessionGone`: another process is meant. `SessionBusy`: its session needs it. `InvalidRequest`: it is no pod that runs one session in its life.
     pub fn retire(&self, call: &RetireCall) -> Result<(), ApiError> {
         let only = self.only(&call.boot)?;
-        if only.is_beginning() || self.host().slots.used() > 0 {
-            return Err(ApiError::new(ErrorCode::SessionBusy, "a session runs in this pod, or is about to: it ends when that sleeps"));
+        if self.shared.is_needed(only) {
+            return Err(ApiError::new(ErrorCode::SessionBusy, "a session runs in this pod, or is about to: the pod ends when that sleeps"));
         }
         only.end();
         Ok(())
@@ -69,6 +68,13 @@ impl Pod {
     }
 }
 
+impl Shared {
+    /// Whether the session has a slot, is about to have one, or is not stored.
+    fn is_needed(&self, only: &Only) -> bool {
+        only.is_held() || self.host.slots.used() > 0
+    }
+}
+
 /// It must not keep the pod alive.
 async fn end_unused(shared: Weak<Shared>) {
     let mut used = Instant::now();
@@ -76,7 +82,7 @@ async fn end_unused(shared: Weak<Shared>) {
         tokio::time::sleep(LOOK_INTERVAL).await;
         let Some(shared) = shared.upgrade() else { return };
         let Some(only) = &shared.host.only else { return };
-        if !only.is_taken() || shared.host.slots.used() > 0 {
+        if !only.is_taken() || shared.is_needed(only) {
             used = Instant::now();
         } else if used.elapsed() >= UNUSED_MAX {
             tracing::info!("nobody runs the session that the pod was given to");

@@ -90,7 +90,7 @@ impl Actor {
     }
 
     async fn wake(&mut self, setback: &mut Setback) -> Result<Woke, Fault> {
-        let _beginning = self.host.only.as_ref().map(Only::begin);
+        let _hold = self.host.only.as_ref().map(Only::hold);
         self.resolve().await?;
         let settings = budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
         self.host.storage.ready().await.map_err(unready)?;
