@@ -1,4 +1,5 @@
-//! What a process makes of its flags: its store, and as whom it asks brokers. Both come of its own files, or of what it is given once it has a session.
+//! What a process makes of its flags: its store, and as whom it asks brokers. Both come of its own files, or of what it is given once it has a
+//! session.
 
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -64,8 +64,8 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// Begins to probe, among the objects of the tenant whose keys begin so; without a place, when [`Self::begin`] names one. Nobody waits for that to send
-    /// sessions here.
+    /// Begins to probe, among the objects of the tenant whose keys begin so; without a place, when [`Self::begin`] names one. The gate does not wait
+    /// for that: the session that names it would not come.
     pub(crate) fn start(store: Arc<dyn SnapshotStore>, seal: Seal, place: Option<String>, gate: Gate) -> Self {
         if place.is_none() {
             gate.ready();

@@ -1,11 +1,11 @@
-//! A pod of the isolation class `dedicated`: one session in its life, which it can run with what it is given for that one, and nothing that is kept of it.
-//! And the pod that tells what such sessions have stored. `processes::dedicated` has the processes.
+//! A pod of the isolation class `dedicated`: one session in its life, which it can run with what it is given for that one, and nothing that is kept
+//! of it. And the pod that tells what such sessions have stored. `processes::dedicated` has the processes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::common::{Faulty, PATIENCE, UNUSABLE_KEY, World, assign, assign_spec, eval, grant, metric, ready, spec, try_eval, value};
+use crate::common::{Faulty, PATIENCE, UNUSABLE_KEY, World, assign, assign_spec, eval, grant, metric, ready, spec, try_eval, until, value};
 use dormouse_crds::session::{KernelSessionSpec, Source};
 use dormouse_kernel::Pod;
 use dormouse_protocol::kernel::{Assignment, JournalCall, RetireCall, RunsCall, StoredCall, UsageCall};
@@ -230,6 +230,24 @@ async fn a_pod_ends_whose_session_does_not_come_or_cannot_begin() {
     let pod = granted(&world, "b", "u1");
     assert_eq!(pod.wake(assign(&pod, "u1", 1)).await.unwrap_err().code, ErrorCode::StorageUnavailable);
     tokio::time::timeout(LONG, pod.spent()).await.expect("its session cannot begin");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_does_not_end_before_it_is_known_whether_its_session_is_stored() {
+    let world = World::default();
+    let pod = granted(&world, "a", "u1");
+    let session = assign(&pod, "u1", 1);
+    value(&pod, &session, "let n = 1; n").await;
+    world.store.down.store(true, Ordering::SeqCst);
+    assert_eq!(try_eval(&pod, &session, "++n").await.unwrap_err().code, ErrorCode::StorageUnavailable);
+    // When this is answered, all that came of the one before is done.
+    assert_eq!(try_eval(&pod, &session, "n").await.unwrap_err().code, ErrorCode::StorageUnavailable);
+    until(&pod, "u1", |report| !report.holds_slot).await;
+    assert_eq!(pod.retire(&retire(&pod)).unwrap_err().code, ErrorCode::SessionBusy);
+    world.store.down.store(false, Ordering::SeqCst);
+    assert_eq!(value(&pod, &session, "n").await, json!(2));
+    pod.hibernate(session).await.unwrap();
+    ends(&pod).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,7 +42,8 @@ impl Pod {
     /// Ends as if its session slept, unless that runs, is about to, or is not stored.
     ///
     /// # Errors
-    /// `SessionGone`: another process is meant. `SessionBusy`: its session needs it. `InvalidRequest`: it is no pod that runs one session in its life.
+    /// `SessionGone`: another process is meant. `SessionBusy`: its session needs it. `InvalidRequest`: it is no pod that runs one session in its
+    /// life.
     pub fn retire(&self, call: &RetireCall) -> Result<(), ApiError> {
         let only = self.only(&call.boot)?;
         if self.shared.is_needed(only) {

@@ -1,5 +1,5 @@
-//! A dedicated process begins with nothing, gets what it needs for one session and reaches no other, and ends when that sleeps: so the next session has
-//! another one, which knows nothing of the one before.
+//! A dedicated process begins with nothing, gets what it needs for one session and reaches no other, and ends when that sleeps: so the next session
+//! has another one, which knows nothing of the one before.
 
 use bytes::Bytes;
 use dormouse_protocol::history::JournalPage;
