@@ -155,7 +155,7 @@ impl Cluster {
                 slots: 10,
                 cache_bytes: 64 << 20,
                 store_prefix: String::new(),
-                isolation: dormouse_kernel::Isolation::Shared,
+                role: dormouse_kernel::Role::Shared,
             };
             let pod = Pod::new(config, engines.clone(), Arc::clone(&store) as Arc<dyn SnapshotStore>, Arc::new(NoTools))?;
             let listener = TcpListener::bind((address, KERNEL_PORT)).await.with_context(|| format!("port {KERNEL_PORT} of {address}"))?;

@@ -157,7 +157,7 @@ pub(crate) fn config() -> PodConfig {
         slots: 10,
         cache_bytes: 64 << 20,
         store_prefix: String::new(),
-        isolation: dormouse_kernel::Isolation::Shared,
+        role: dormouse_kernel::Role::Shared,
     }
 }
 

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use dormouse_crds::pool::Isolation;
 use dormouse_kms::{KeyLocationError, KmsArgs};
 use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_protocol::kernel::KERNEL_PORT;
@@ -11,16 +10,18 @@ use dormouse_seal::Seal;
 use dormouse_service::{AdminArgs, TlsArgs, memory::MemoryArgs};
 use dormouse_store::{DiskCacheOptions, S3Args};
 
-use crate::PodConfig;
+use crate::{PodConfig, Role};
 
-/// What sessions of the pod share.
+/// What the pod is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum IsolationArg {
-    /// The process.
+    /// Sessions that share the process.
     #[default]
     Shared,
-    /// Nothing.
+    /// One session in the process's life.
     Dedicated,
+    /// What is stored of sessions.
+    Reader,
 }
 
 /// Runs the sessions of one namespace's pool.
@@ -54,7 +55,8 @@ pub struct Args {
     /// Bytes of that cache; 0: none.
     #[arg(long, env = "DORMOUSE_DISK_CACHE_BYTES", default_value_t = 0)]
     pub disk_cache_bytes: u64,
-    /// What sessions share: `dedicated` runs one in the pod's life, with one slot and no caches.
+    /// What sessions share: `dedicated` runs one in the process's life, with one slot and no caches, and is given the credentials for it by the
+    /// operator; `reader` tells what is stored of those, and runs none.
     #[arg(long, env = "DORMOUSE_ISOLATION", value_enum, default_value_t)]
     pub isolation: IsolationArg,
     /// Where sessions are stored.
@@ -89,9 +91,9 @@ pub struct Args {
 }
 
 impl Args {
-    /// The pod that these flags describe.
+    /// The pod that these flags describe, for what `--isolation` says.
     #[must_use]
-    pub fn pod_config(&self) -> PodConfig {
+    pub fn pod_config(&self, role: Role) -> PodConfig {
         PodConfig {
             pod: self.pod.clone(),
             namespace: self.namespace.clone(),
@@ -99,10 +101,7 @@ impl Args {
             slots: self.slots,
             cache_bytes: self.cache_bytes,
             store_prefix: self.s3.s3_prefix.clone(),
-            isolation: match self.isolation {
-                IsolationArg::Shared => Isolation::Shared,
-                IsolationArg::Dedicated => Isolation::Dedicated,
-            },
+            role,
         }
     }
 
@@ -127,12 +126,13 @@ mod tests {
     use clap::Parser as _;
 
     use super::Args;
+    use crate::Role;
 
     #[test]
     fn a_pod_is_given_a_bucket() {
         let parse = |flags: &[&str]| Args::try_parse_from(["dormouse-kernel", "--pod", "p", "--namespace", "team"].iter().chain(flags));
         let args = parse(&["--s3-endpoint", "http://s3", "--s3-bucket", "b", "--s3-prefix", "p/"]).unwrap();
-        assert_eq!((args.s3.options().bucket.as_str(), args.pod_config().store_prefix.as_str()), ("b", "p/"));
+        assert_eq!((args.s3.options().bucket.as_str(), args.pod_config(Role::Shared).store_prefix.as_str()), ("b", "p/"));
         for missing in [["--s3-endpoint", "http://s3"], ["--s3-bucket", "b"]] {
             assert_eq!(parse(&missing).unwrap_err().kind(), clap::error::ErrorKind::MissingRequiredArgument);
         }

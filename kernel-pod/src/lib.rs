@@ -24,6 +24,7 @@ mod record;
 mod references;
 mod registry;
 mod report;
+mod role;
 pub mod scheduler;
 mod sealed;
 mod server;
@@ -37,9 +38,10 @@ mod usage;
 
 pub use broker_tools::BrokerTools;
 pub use claim::Claim;
-pub use dormouse_crds::pool::Isolation;
+pub use dedicated::{GrantedStore, Grants};
 pub use environment::{Environment, Threads, growth};
 pub use pod::{Pod, PodConfig, PodError, Running};
+pub use role::Role;
 pub use tools::{BodyParts, Tools};
 
 use dormouse_service::tls::TlsFiles;

@@ -1,19 +1,21 @@
 //! `dormouse-kernel`: flags in, a pod out.
 
+mod given;
+
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser as _;
 use dormouse_engine::{EngineOptions, Engines};
-use dormouse_erasure::clusters::{Joined, TenantPrefix};
-use dormouse_kernel::disk::{self, DiskCacheMetrics};
+use dormouse_kernel::disk::DiskCacheMetrics;
 use dormouse_kernel::{BrokerTools, Environment, Pod, config::Args, growth};
 use dormouse_service::admin::AdminServer;
 use dormouse_service::memory::Memory;
 use dormouse_service::tls::{PeerClient, TlsFiles};
 use dormouse_service::{shutdown, telemetry, traces};
-use dormouse_store::{S3, SnapshotStore};
 use tokio::net::TcpListener;
+
+use self::given::Given;
 
 #[global_allocator]
 static ALLOCATOR: dormouse_service::Allocator = dormouse_service::Allocator;
@@ -32,18 +34,11 @@ async fn run() -> anyhow::Result<()> {
     let load = move || if engine.is_empty() { Engines::new(options) } else { Engines::beginning_with(&engine, options) };
     let engines = tokio::task::spawn_blocking(load).await?.context("loading the engine")?;
     let tls = TlsFiles::load(&args.tls.tls_dir).context("reading --tls-dir")?;
-    let tools = BrokerTools::new(PeerClient::new(tls.clone())?, args.broker_address.clone());
-    let mut store: Arc<dyn SnapshotStore> = Arc::new(S3::new(&args.s3.options()));
     let disk_metrics = DiskCacheMetrics::new()?;
-    if let Some(options) = args.disk_cache() {
-        store = Arc::new(disk::cached(store, options, disk_metrics.clone()));
-    }
-    if !args.cluster.is_empty() {
-        let place = TenantPrefix { store_prefix: args.s3.s3_prefix.clone(), tenant: args.namespace.clone() };
-        store = Arc::new(Joined::new(store, place, args.cluster.clone()));
-    }
+    let Given { role, store, client } = Given::new(&args, &tls, &disk_metrics)?;
+    let tools = BrokerTools::new(PeerClient::new(client)?, args.broker_address.clone());
     let environment = Environment { memory, ..Environment::default() };
-    let pod = Pod::within(args.pod_config(), engines, store, Arc::new(tools), args.seal()?, environment)?;
+    let pod = Pod::within(args.pod_config(role), engines, store, Arc::new(tools), args.seal()?, environment)?;
     disk_metrics.register(&pod.metrics())?;
     let _admin = AdminServer::start(&args.admin, pod.readiness(), pod.metrics()).await.context("listening on --admin-listen")?;
     let listener = TcpListener::bind(args.listen).await.context("listening on --listen")?;
@@ -52,7 +47,7 @@ async fn run() -> anyhow::Result<()> {
         let (pod, shutdown) = (pod.clone(), shutdown.clone());
         async move {
             pod.spent().await;
-            tracing::info!("the pod's only session sleeps");
+            tracing::info!("the pod has done what it was for");
             shutdown.cancel();
         }
     });

@@ -1,6 +1,7 @@
 //! A kernel pod as a whole: what its sessions share, and what it can be asked.
 
 mod claimed;
+mod dedicated;
 mod events;
 mod mailbox;
 mod requests;
@@ -13,7 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use dormouse_crds::pool::Isolation;
 use dormouse_engine::Engines;
 use dormouse_protocol::ApiError;
 use dormouse_protocol::eval::EvalResult;
@@ -34,6 +34,7 @@ use crate::environment::{Environment, Threads};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::report::{self, Reports};
+use crate::role::Role;
 use crate::scheduler::Scheduler;
 use crate::session::{Handle, Host, Message};
 use crate::slots::Slots;
@@ -70,8 +71,8 @@ pub struct PodConfig {
     pub cache_bytes: u64,
     /// Before every key in the store: empty, or ending in `/`.
     pub store_prefix: String,
-    /// What its sessions share. A dedicated pod has one slot and keeps no copies, whatever is said of those.
-    pub isolation: Isolation,
+    /// What it is for. A dedicated pod has one slot and a reader none, and neither keeps copies, whatever is said of those.
+    pub role: Role,
 }
 
 /// A kernel pod. Clones are the same pod.
@@ -110,7 +111,8 @@ pub struct Running {
 }
 
 impl Pod {
-    /// A pod with no sessions. Begins to probe the store. Must be called inside a tokio runtime.
+    /// A pod with no sessions. Begins to probe the store; a dedicated one, when it is granted the credentials for it. Must be called inside a tokio
+    /// runtime.
     ///
     /// # Errors
     /// When the system gives no threads.
@@ -155,9 +157,14 @@ impl Pod {
         };
         let observed = dormouse_service::Metrics::new();
         let readiness = Readiness::new();
-        let prefix = dormouse_lifecycle::keys::tenant_prefix(&config.store_prefix, &config.namespace);
-        let storage = Storage::start(store, seal, prefix, readiness.gate("storage"));
-        let dedicated = config.isolation == Isolation::Dedicated;
+        let (slots, cache_bytes, only) = match config.role {
+            Role::Shared => (config.slots, config.cache_bytes, None),
+            Role::Dedicated(grants) => (1, 0, Some(Only::new(grants))),
+            Role::Reader => (0, 0, None),
+        };
+        // What a dedicated pod is granted reaches its session and nothing else.
+        let place = only.is_none().then(|| dormouse_lifecycle::keys::tenant_prefix(&config.store_prefix, &config.namespace));
+        let storage = Storage::start(store, seal, place, readiness.gate("storage"));
         let (boot, metrics) = (environment.ids.next().to_string(), Metrics::new(&observed)?);
         let meter = Meter::new(boot.clone(), config.store_prefix.clone(), config.namespace.clone(), environment.clock, metrics.clone());
         let host = Host {
@@ -172,9 +179,9 @@ impl Pod {
             compiles: Semaphore::new(std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))),
             storage: Arc::new(storage),
             tools,
-            cache: Cache::new(if dedicated { 0 } else { config.cache_bytes }),
-            slots: Arc::new(Slots::new(if dedicated { 1 } else { config.slots })),
-            only: dedicated.then(Only::default),
+            cache: Cache::new(cache_bytes),
+            slots: Arc::new(Slots::new(slots)),
+            only,
             reports: Arc::new(Reports::new()),
             metrics,
             meter,
@@ -190,7 +197,9 @@ impl Pod {
             draining: AtomicBool::new(false),
             shortage: Shortage::default(),
         };
-        Ok(Self { shared: Arc::new_cyclic(shared) })
+        let pod = Self { shared: Arc::new_cyclic(shared) };
+        pod.end_unused();
+        Ok(pod)
     }
 
     /// For `/metrics`.
@@ -199,16 +208,16 @@ impl Pod {
         self.shared.observed.clone()
     }
 
-    /// For `/readyz`: ready once the store has passed its probe, until the pod drains.
+    /// For `/readyz`: ready once the store has passed its probe, until the pod drains. A dedicated one is ready before, since it has none until then.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         self.shared.readiness.clone()
     }
 
-    /// Ends when the pod has done what it was for: a dedicated one, when its session sleeps. Never of a shared one.
+    /// Ends when the pod has done what it was for: a dedicated one, when its session sleeps or will not begin. Never of another.
     pub async fn spent(&self) {
         match &self.shared.host.only {
-            Some(only) => only.slept().await,
+            Some(only) => only.ended().await,
             None => std::future::pending().await,
         }
     }

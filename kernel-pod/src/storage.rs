@@ -58,17 +58,29 @@ pub(crate) struct Storage {
     seal: Arc<Seal>,
     /// Closed when nobody probes any more.
     probe: watch::Receiver<Probe>,
+    /// What the keys begin with among which it is probed.
+    place: watch::Sender<Option<String>>,
     no_more_probes: CancellationToken,
 }
 
 impl Storage {
-    /// Begins to probe, among the objects of the tenant whose keys begin so.
-    pub(crate) fn start(store: Arc<dyn SnapshotStore>, seal: Seal, prefix: String, gate: Gate) -> Self {
+    /// Begins to probe, among the objects of the tenant whose keys begin so; without a place, when [`Self::begin`] names one. The gate does not wait
+    /// for that: the session that names it would not come.
+    pub(crate) fn start(store: Arc<dyn SnapshotStore>, seal: Seal, place: Option<String>, gate: Gate) -> Self {
+        if place.is_none() {
+            gate.ready();
+        }
         let seal = Arc::new(seal);
         let (verdict, probe) = watch::channel(Probe::Running);
+        let (place, placed) = watch::channel(place);
         let (no_more_probes, probed) = (CancellationToken::new(), Arc::clone(&store));
-        tokio::spawn(probe_until_passed(probed, Arc::clone(&seal), prefix, (verdict, gate), no_more_probes.clone()));
-        Self { store, seal, probe, no_more_probes }
+        tokio::spawn(probe_until_passed(probed, Arc::clone(&seal), placed, (verdict, gate), no_more_probes.clone()));
+        Self { store, seal, probe, place, no_more_probes }
+    }
+
+    /// There are credentials for what begins so.
+    pub(crate) fn begin(&self, prefix: String) {
+        self.place.send_replace(Some(prefix));
     }
 
     /// Lets no probe begin, and waits for the end of one that is under way: cut off, it would leave objects in the store.
@@ -80,13 +92,17 @@ impl Storage {
         let _ = tokio::time::timeout(LAST_PROBE_TIMEOUT, ended).await;
     }
 
-    /// Whether the store has passed its probe; waits for the first one.
+    /// Whether the store has passed its probe; waits for the first one, and for credentials where they come later.
     pub(crate) async fn ready(&self) -> Result<(), ApiError> {
         let mut probe = self.probe.clone();
         let first = tokio::time::timeout(FIRST_PROBE_TIMEOUT, probe.wait_for(|probe| !matches!(probe, Probe::Running))).await;
         match first.ok().and_then(Result::ok).map(|probe| probe.clone()) {
             Some(Probe::Passed) => Ok(()),
             Some(Probe::Failed(error)) => Err(error),
+            Some(Probe::Running) | None if self.place.borrow().is_none() => {
+                let message = "the operator has not given this pod the credentials of its session yet: is the operator running?";
+                Err(ApiError::new(ErrorCode::CapacityExhausted, message))
+            }
             Some(Probe::Running) | None => Err(unavailable("the object store has not answered the first probe yet")),
         }
     }
@@ -275,13 +291,19 @@ fn unavailable(reason: &str) -> ApiError {
     ApiError::new(ErrorCode::StorageUnavailable, message)
 }
 
+/// The place, once there is one. `None`: nobody names one any more.
+async fn named(place: &mut watch::Receiver<Option<String>>) -> Option<String> {
+    place.wait_for(Option::is_some).await.ok()?.clone()
+}
+
 async fn probe_until_passed(
     store: Arc<dyn SnapshotStore>,
     seal: Arc<Seal>,
-    prefix: String,
+    mut place: watch::Receiver<Option<String>>,
     (verdict, gate): (watch::Sender<Probe>, Gate),
     no_more: CancellationToken,
 ) {
+    let Some(Some(prefix)) = no_more.run_until_cancelled(named(&mut place)).await else { return };
     let mut wait = PROBE_WAIT_FIRST;
     while !no_more.is_cancelled() {
         let tried = match seal.writer().await {

@@ -87,7 +87,7 @@ fn pod(world: &World, name: &str, net: &Arc<Net>) -> Pod {
         slots: 10,
         cache_bytes: 64 << 20,
         store_prefix: "p/".to_owned(),
-        isolation: dormouse_kernel::Isolation::Shared,
+        role: dormouse_kernel::Role::Shared,
     };
     let engine = Engine::new(EngineOptions::for_user()).unwrap();
     Pod::new(config, engine, world.store.clone(), Arc::<Net>::clone(net)).unwrap()

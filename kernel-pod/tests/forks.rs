@@ -80,7 +80,7 @@ async fn children_of_one_parent_draw_nothing_twice_and_cost_what_they_changed() 
         slots: 20,
         cache_bytes: 2 << 30,
         store_prefix: "p/".into(),
-        isolation: dormouse_kernel::Isolation::Shared,
+        role: dormouse_kernel::Role::Shared,
     };
     let tools = Arc::clone(&World::default().tools);
     let pod = Pod::new(config, Engines::new(EngineOptions::for_user()).unwrap(), Arc::new(store.clone()), tools).unwrap();

@@ -136,7 +136,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         slots: SLOTS,
         cache_bytes: CACHE_BYTES,
         store_prefix: STORE_PREFIX.to_owned(),
-        isolation: dormouse_kernel::Isolation::Shared,
+        role: dormouse_kernel::Role::Shared,
     };
     let identity = Identity::kernel(&namespace, POOL, POD);
     let tools = BrokerTools::new(within.client(forms.clone(), &identity), format!("{{name}}.{{namespace}}:{BROKER_PORT}"));

@@ -39,6 +39,8 @@
 //!
 //! Every answer that is not 2xx is [`crate::ErrorBody`]. `SessionGone` means: the session is not here (another `boot`, another epoch, draining);
 //! read the status again and route anew. `/v1/stored/…` reads the store only: any pod of the namespace answers, whether it runs the session or not.
+//! But a pod that runs one session in its life reads of that one only: of others, and to `/v1/usage/stored`, it answers `SessionGone`. Beside such
+//! pods there is one without slots, which runs no session and reads of all.
 
 mod grant;
 mod mcp;

@@ -41,6 +41,9 @@ impl Pod {
         if self.shared.draining.load(Ordering::SeqCst) {
             return Err(gone("the pod is stopping"));
         }
+        if self.shared.host.slots.max() == 0 {
+            return Err(ApiError::new(ErrorCode::CapacityExhausted, "this pod tells what is stored and runs no session"));
+        }
         match &self.shared.host.only {
             Some(only) => only.admit(&assignment.uid),
             None => Ok(()),

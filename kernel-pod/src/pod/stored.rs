@@ -11,6 +11,7 @@ use jiff::SignedDuration;
 
 use super::Pod;
 use crate::record::{ParkedCall, SessionState};
+use crate::session::gone;
 use crate::stored::{self, Stored};
 use crate::usage::{self, StoredSheets};
 
@@ -109,10 +110,13 @@ impl Pod {
     /// What all processes have stored of what was used on these days.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// The store cannot be read; `SessionGone` of a pod that reads of its own session only.
     pub async fn stored_usage(&self, call: &UsageCall) -> Result<StoredUsage<Sheet>, ApiError> {
         self.of_namespace(&call.namespace)?;
         let host = self.host();
+        if host.only.is_some() {
+            return Err(reads_its_own());
+        }
         host.storage.ready().await?;
         let sheets =
             StoredSheets { storage: &host.storage, store_prefix: &host.store_prefix, namespace: &host.namespace, boot: &host.boot };
@@ -139,9 +143,12 @@ impl Pod {
         Ok((key, stored))
     }
 
-    /// Where a session is stored, if it is one of this namespace.
+    /// Where a session is stored, if it is one of this namespace, and the one of a pod that has no other.
     fn readable(&self, call: &StoredCall) -> Result<SessionKey, ApiError> {
         self.of_namespace(&call.namespace)?;
+        if self.host().only.as_ref().is_some_and(|only| !only.is_granted(&call.uid)) {
+            return Err(reads_its_own());
+        }
         Ok(self.host().session_key(&call.uid, &call.name))
     }
 
@@ -152,4 +159,9 @@ impl Pod {
         }
         Err(ApiError::new(ErrorCode::Forbidden, format!("this pod reads sessions of namespace {own} only")))
     }
+}
+
+/// What sends callers to another pod.
+fn reads_its_own() -> ApiError {
+    gone("this pod reads of its own session only")
 }

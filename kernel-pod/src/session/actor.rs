@@ -61,6 +61,8 @@ pub(crate) struct Actor {
     pub(super) announced: Announced,
     /// When what is owed to storage is tried again.
     pub(super) tries: Option<Tries>,
+    /// Kept while that is so, of a session that has its pod for itself.
+    pub(super) hold: Option<Arc<()>>,
 }
 
 enum Step {
@@ -103,6 +105,7 @@ impl Actor {
             scripts: Scripts::default(),
             announced: Announced::default(),
             tries: None,
+            hold: None,
         }
     }
 
@@ -115,6 +118,7 @@ impl Actor {
             if self.phase.is_leaving() {
                 break;
             }
+            self.hold_pod();
             self.tell();
             match self.step().await {
                 Step::Message(Some(message)) => self.on_message(message).await,

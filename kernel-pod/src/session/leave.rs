@@ -50,10 +50,15 @@ impl Actor {
         self.mailbox.close();
         // What it ends with says nothing of a later epoch: that begins anew.
         let is_only_this_epochs = matches!(leave, Leave::Gone(_) | Leave::Withdrawn(_));
+        // Another gateway may have placed the session here by right.
+        let mut goes_on = matches!(leave, Leave::Withdrawn(_));
         while let Ok(message) = self.mailbox.try_recv() {
             let later = message.assignment().filter(|assignment| is_only_this_epochs && assignment.epoch > self.assignment.epoch).cloned();
             match later {
-                Some(assignment) => Arc::clone(&self.supervisor).pass_on(&assignment, message),
+                Some(assignment) => {
+                    goes_on = true;
+                    Arc::clone(&self.supervisor).pass_on(&assignment, message);
+                }
                 None => message.refuse(error.clone()),
             }
         }
@@ -71,6 +76,9 @@ impl Actor {
                 forget();
                 let _ = reply.send(Ok(()));
             }
+        }
+        if let Some(only) = self.host.only.as_ref().filter(|_| !goes_on) {
+            only.end();
         }
     }
 }

@@ -43,7 +43,7 @@ impl Actor {
         self.end_waiting(&gone("the session was put to sleep while the cell waited; send it again with its idempotency key"));
         self.current = waiting;
         if let Some(only) = &self.host.only {
-            only.sleeps();
+            only.end();
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::Fault;
 use super::actor::Actor;
 use super::commit::Outcome;
+use crate::dedicated::Only;
 use crate::metrics::CommitOutcome;
 
 /// How long a request waits for the outcome.
@@ -56,11 +57,20 @@ impl Tries {
 impl Actor {
     /// When to try again, if nobody asks before.
     pub(super) fn resolve_at(&mut self) -> Option<Instant> {
-        if !self.is_in_doubt() && !self.owes_storage() && !self.owes_a_look() {
+        if !self.owes() {
             self.tries = None;
             return None;
         }
         Some(self.tries.get_or_insert_with(Tries::begin).next)
+    }
+
+    /// Keeps a pod that is this session's alone from ending as long as something is owed.
+    pub(super) fn hold_pod(&mut self) {
+        self.hold = self.host.only.as_ref().filter(|_| self.owes()).map(Only::hold);
+    }
+
+    fn owes(&self) -> bool {
+        self.is_in_doubt() || self.owes_storage() || self.owes_a_look()
     }
 
     /// Whether there is a commit that may be stored or not.

@@ -17,10 +17,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_engine::{Engine, EngineOptions, Engines};
-use dormouse_kernel::{Environment, Isolation, Pod, PodConfig, Tools, growth};
+use dormouse_kernel::{Environment, GrantedStore, Grants, Pod, PodConfig, Role, Tools, growth};
 use dormouse_protocol::broker::{BodyAnswer, BodyCall, StreamedAnswer, ToolAnswer, ToolCall};
 use dormouse_protocol::eval::{EvalRequest, EvalResult};
-use dormouse_protocol::kernel::{Assignment, EvalCall, ReportLine, SessionReport};
+use dormouse_protocol::kernel::{Assignment, EvalCall, Grant, GrantedCertificate, GrantedStorage, ReportLine, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::{Keyring, Keys, Seal};
 use dormouse_service::memory::Memory;
@@ -125,6 +125,29 @@ impl Tools for FakeTools {
 pub struct World {
     pub store: Arc<Faulty>,
     pub tools: Arc<FakeTools>,
+    /// The keys that dedicated pods were given and have put into use.
+    pub keys_in_use: Arc<Mutex<Vec<String>>>,
+}
+
+/// A key that no pod can use.
+pub const UNUSABLE_KEY: &str = "unusable";
+
+/// What a grant puts behind the store of a dedicated pod.
+struct Given {
+    world: World,
+    store: Arc<GrantedStore>,
+}
+
+impl Grants for Given {
+    fn apply(&self, grant: &Grant) -> Result<(), ApiError> {
+        let key = &grant.storage.access_key_id;
+        if key == UNUSABLE_KEY {
+            return Err(ApiError::new(ErrorCode::InvalidRequest, "the key cannot be used"));
+        }
+        self.world.keys_in_use.lock().unwrap().push(key.clone());
+        self.store.replace(Arc::<Faulty>::clone(&self.world.store));
+        Ok(())
+    }
 }
 
 impl World {
@@ -136,10 +159,20 @@ impl World {
         self.pod_of(name, slots, ENGINE.clone())
     }
 
-    /// A pod that runs one session in its life, whatever it is told of slots and copies.
+    /// A pod that runs one session in its life, whatever it is told of slots and copies, and has nothing before it is [granted](grant) that.
     pub fn dedicated_pod(&self, name: &str) -> Pod {
-        let config = PodConfig { isolation: Isolation::Dedicated, ..config(name, 10) };
-        Pod::new(config, ENGINE.clone(), Arc::<Faulty>::clone(&self.store), Arc::<FakeTools>::clone(&self.tools)).unwrap()
+        let store = Arc::new(GrantedStore::default());
+        let given = Given { world: self.clone(), store: Arc::clone(&store) };
+        self.pod_as(Role::Dedicated(Arc::new(given)), name, store)
+    }
+
+    /// A pod that tells what is stored, whatever it is told of slots.
+    pub fn reader(&self, name: &str) -> Pod {
+        self.pod_as(Role::Reader, name, Arc::<Faulty>::clone(&self.store))
+    }
+
+    fn pod_as(&self, role: Role, name: &str, store: Arc<dyn SnapshotStore>) -> Pod {
+        Pod::new(PodConfig { role, ..config(name, 10) }, ENGINE.clone(), store, Arc::<FakeTools>::clone(&self.tools)).unwrap()
     }
 
     /// A pod with so much memory.
@@ -190,8 +223,16 @@ fn config(name: &str, slots: u32) -> PodConfig {
         slots,
         cache_bytes: 64 << 20,
         store_prefix: "p/".to_owned(),
-        isolation: Isolation::Shared,
+        role: Role::Shared,
     }
+}
+
+/// What the operator gives this pod for a session, with a key of this name.
+pub fn grant(pod: &Pod, uid: &str, key: &str) -> Grant {
+    let storage =
+        GrantedStorage { access_key_id: key.to_owned(), secret_access_key: "hush".to_owned(), session_token: None, expiration: None };
+    let certificate = GrantedCertificate { ca: String::new(), cert: String::new(), key: String::new() };
+    Grant { uid: uid.to_owned(), boot: pod.info().boot, storage, certificate }
 }
 
 /// Keys whose bytes follow from their ids.

@@ -70,7 +70,7 @@ pub fn pod(name: &str, engine: Engine, world: &World, tools: Arc<dyn Tools>) -> 
         slots: 10,
         cache_bytes: 64 << 20,
         store_prefix: "p/".to_owned(),
-        isolation: dormouse_kernel::Isolation::Shared,
+        role: dormouse_kernel::Role::Shared,
     };
     Pod::new(config, engine, world.store.clone(), tools).unwrap()
 }

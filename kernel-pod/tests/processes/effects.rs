@@ -39,7 +39,7 @@ struct Posted {
 
 /// A service that counts.
 #[derive(Clone)]
-struct Service {
+pub struct Service {
     posted: Arc<Mutex<Vec<Posted>>>,
     random: Arc<Mutex<Random>>,
 }
@@ -54,7 +54,7 @@ struct Noted {
 
 impl Service {
     /// Starts it; its URL.
-    async fn start() -> (Self, String) {
+    pub async fn start() -> (Self, String) {
         let service = Self { posted: Arc::default(), random: Arc::new(Mutex::new(Random::new(3))) };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -112,7 +112,8 @@ async fn count(State(service): State<Service>, headers: HeaderMap, Json(body): J
     Json(json!({"seen": seen}))
 }
 
-fn spec(url: &str, timeout_ms: u64) -> ToolBrokerSpec {
+/// A broker with one tool, `post`, that is this service.
+pub fn spec(url: &str, timeout_ms: u64) -> ToolBrokerSpec {
     serde_json::from_value(json!({
         "services": [{"name": "s", "baseUrl": url, "allowedMethods": ["POST"]}],
         "tools": [{"name": "post", "service": "s", "method": "POST", "path": "/post", "timeoutMs": timeout_ms}],

@@ -278,6 +278,7 @@ impl World {
             namespace: TEAM.into(),
             pool: Some("default".into()),
             incarnation: None,
+            session: None,
             name: Some(name.into()),
         };
         let client = PeerClient::over(FORMS.clone(), self.network.wire(node, Some(identity)));
@@ -289,7 +290,7 @@ impl World {
             slots,
             cache_bytes: 64 << 20,
             store_prefix: PREFIX.to_owned(),
-            isolation: dormouse_kernel::Isolation::Shared,
+            role: dormouse_kernel::Role::Shared,
         };
         let environment = Environment { clock: self.clock, threads: Threads::Inline, ids: self.ids(name), ..Environment::default() };
         let pod = Pod::within(config, engines, store, Arc::new(tools), Seal::none(), environment).expect("a pod");
@@ -374,7 +375,7 @@ pub fn address(number: u16) -> SocketAddr {
 /// Requests of a gateway or an operator.
 pub fn peer(network: &Network, node: &Node, process: Process) -> PeerClient {
     let name = (process == Process::Gateway).then(|| node.name().into());
-    let identity = PeerIdentity { process, namespace: "system".into(), pool: None, incarnation: None, name };
+    let identity = PeerIdentity { process, namespace: "system".into(), pool: None, incarnation: None, session: None, name };
     PeerClient::over(FORMS.clone(), network.wire(node, Some(identity)))
 }
 

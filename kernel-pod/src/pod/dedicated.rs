@@ -1,0 +1,93 @@
+//! What a pod is asked that runs one session in its life, and its end.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use dormouse_protocol::kernel::{Grant, RetireCall};
+use dormouse_protocol::{ApiError, ErrorCode};
+use tokio::time::Instant;
+
+use super::{Pod, Shared};
+use crate::dedicated::Only;
+use crate::session::gone;
+
+/// How long a pod that has its session waits for it: when it does not come, or cannot begin, the pod ends, since it is good for no other.
+const UNUSED_MAX: Duration = Duration::from_secs(60);
+
+/// Pause between two looks for that.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+impl Pod {
+    /// Takes what the operator gives it for its session, which is this one from then on; the same session's again in place of what it has.
+    ///
+    /// # Errors
+    /// `SessionGone`: another process is meant, or this one is stopping. `CapacityExhausted`: it has another session. `InvalidRequest`: it is no pod
+    /// that runs one session in its life, or what is given cannot be used.
+    pub fn grant(&self, grant: &Grant) -> Result<(), ApiError> {
+        let only = self.only(&grant.boot)?;
+        let host = self.host();
+        if self.shared.draining.load(Ordering::SeqCst) {
+            return Err(gone("the pod is stopping"));
+        }
+        if only.grant(grant)? {
+            tracing::info!(uid = grant.uid, "the credentials of the pod's session are here");
+            // The name is part of no key.
+            host.storage.begin(host.session_key(&grant.uid, "").prefix());
+            host.reports.pod(self.info());
+        }
+        Ok(())
+    }
+
+    /// Ends as if its session slept, unless that runs, is about to, or is not stored.
+    ///
+    /// # Errors
+    /// `SessionGone`: another process is meant. `SessionBusy`: its session needs it. `InvalidRequest`: it is no pod that runs one session in its
+    /// life.
+    pub fn retire(&self, call: &RetireCall) -> Result<(), ApiError> {
+        let only = self.only(&call.boot)?;
+        if self.shared.is_needed(only) {
+            return Err(ApiError::new(ErrorCode::SessionBusy, "a session runs in this pod, or is about to: the pod ends when that sleeps"));
+        }
+        only.end();
+        Ok(())
+    }
+
+    /// The one session of this process.
+    fn only(&self, boot: &str) -> Result<&Only, ApiError> {
+        let host = self.host();
+        let no_such = || ApiError::new(ErrorCode::InvalidRequest, "this pod is not one that runs a single session in its life");
+        let only = host.only.as_ref().ok_or_else(no_such)?;
+        if boot != host.boot { Err(gone("this is another process than the one that is meant")) } else { Ok(only) }
+    }
+
+    /// Ends the pod when nobody uses it who could.
+    pub(super) fn end_unused(&self) {
+        if self.host().only.is_some() {
+            tokio::spawn(end_unused(Weak::clone(&self.shared.me)));
+        }
+    }
+}
+
+impl Shared {
+    /// Whether the session has a slot, is about to have one, or is not stored.
+    fn is_needed(&self, only: &Only) -> bool {
+        only.is_held() || self.host.slots.used() > 0
+    }
+}
+
+/// It must not keep the pod alive.
+async fn end_unused(shared: Weak<Shared>) {
+    let mut used = Instant::now();
+    loop {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        let Some(shared) = shared.upgrade() else { return };
+        let Some(only) = &shared.host.only else { return };
+        if !only.is_taken() || shared.is_needed(only) {
+            used = Instant::now();
+        } else if used.elapsed() >= UNUSED_MAX {
+            tracing::info!("nobody runs the session that the pod was given to");
+            return only.end();
+        }
+    }
+}
