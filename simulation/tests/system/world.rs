@@ -280,6 +280,7 @@ impl World {
             namespace: TEAM.into(),
             pool: Some("default".into()),
             incarnation: None,
+            session: None,
             name: Some(name.into()),
         };
         let client = PeerClient::over(FORMS.clone(), self.network.wire(node, Some(identity)));
@@ -376,7 +377,7 @@ pub fn address(number: u16) -> SocketAddr {
 /// Requests of a gateway or an operator.
 pub fn peer(network: &Network, node: &Node, process: Process) -> PeerClient {
     let name = (process == Process::Gateway).then(|| node.name().into());
-    let identity = PeerIdentity { process, namespace: "system".into(), pool: None, incarnation: None, name };
+    let identity = PeerIdentity { process, namespace: "system".into(), pool: None, incarnation: None, session: None, name };
     PeerClient::over(FORMS.clone(), network.wire(node, Some(identity)))
 }
 
