@@ -102,12 +102,7 @@ mod tests {
             });
             read(&pod(patch)).unwrap()
         };
-        let container = |name: &str, id: Option<&str>| {
-            let image = serde_json::json!({"name": name, "image": "i", "imageID": "i", "ready": true, "restartCount": 0});
-            let mut status = image;
-            status["containerID"] = serde_json::json!(id);
-            status
-        };
+        let container = |name: &str, id: Option<&str>| serde_json::json!({"name": name, "containerID": id, "image": "i", "imageID": "i", "ready": true, "restartCount": 0});
         let kernel = |id| serde_json::json!([container("proxy", Some("containerd://p")), container("kernel", id)]);
         let given = given_to("containerd://1 u-1", kernel(Some("containerd://1")));
         assert_eq!(given.given_to.as_deref(), Some("u-1"));
