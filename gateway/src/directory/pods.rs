@@ -44,7 +44,9 @@ fn role(label: Option<&str>) -> Role {
 
 /// The session that the container was given to which the kubelet says is there. One that came after it was given to nobody.
 fn given_to(granted: &str, status: &PodStatus) -> Option<String> {
-    let (container, uid) = granted.split_once(' ')?;
+    // Whatever a later release notes behind them.
+    let mut noted = granted.split(' ');
+    let (container, uid) = (noted.next()?, noted.next()?);
     let mut containers = status.container_statuses.iter().flatten().filter(|status| status.name == CONTAINER);
     containers.any(|status| status.container_id.as_deref() == Some(container)).then(|| uid.to_owned())
 }
@@ -104,9 +106,11 @@ mod tests {
         };
         let container = |name: &str, id: Option<&str>| serde_json::json!({"name": name, "containerID": id, "image": "i", "imageID": "i", "ready": true, "restartCount": 0});
         let kernel = |id| serde_json::json!([container("proxy", Some("containerd://p")), container("kernel", id)]);
-        let given = given_to("containerd://1 u-1", kernel(Some("containerd://1")));
-        assert_eq!(given.given_to.as_deref(), Some("u-1"));
-        assert!(given.may_have("u-1") && !given.may_have("u-2") && given.tells_of("u-1") && !given.tells_of("u-2"));
+        for granted in ["containerd://1 u-1", "containerd://1 u-1 more"] {
+            let given = given_to(granted, kernel(Some("containerd://1")));
+            assert_eq!(given.given_to.as_deref(), Some("u-1"), "{granted}");
+            assert!(given.may_have("u-1") && !given.may_have("u-2") && given.tells_of("u-1") && !given.tells_of("u-2"));
+        }
         for (granted, containers) in [
             ("containerd://1 u-1", kernel(Some("containerd://2"))),
             ("containerd://p u-1", kernel(Some("containerd://1"))),
