@@ -30,8 +30,18 @@ pub struct InFlight {
     pub(crate) placing_until: Instant,
     /// Whether places were looked for since it was last sent.
     pub(crate) looked: bool,
+    /// What the last pod said that was to run its session and could not.
+    pub(crate) refusal: Option<Refusal>,
     /// Whether its session is to begin as a new one does.
     pub(crate) anew: bool,
+}
+
+/// That a pod could not take a session.
+pub(crate) struct Refusal {
+    /// Its name.
+    pub(crate) pod: String,
+    /// Why.
+    pub(crate) message: String,
 }
 
 impl InFlight {
@@ -45,7 +55,8 @@ impl InFlight {
     #[must_use]
     pub fn repeating(asleep: Asleep, source: Source, repeat: Repeat) -> Self {
         let placing = if source == Source::Request { PLACING_TIMEOUT } else { PLACING_UNASKED_TIMEOUT };
-        Self { asleep, source, attempts: Attempts::new(repeat), placing_until: Instant::now() + placing, looked: false, anew: false }
+        let placing_until = Instant::now() + placing;
+        Self { asleep, source, attempts: Attempts::new(repeat), placing_until, looked: false, refusal: None, anew: false }
     }
 
     /// A client's cell under a key.

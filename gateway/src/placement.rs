@@ -20,7 +20,7 @@ pub struct Loads(Mutex<placement::Loads>);
 impl Loads {
     /// The placement that comes next for `record`, under an epoch above `floor`, if some pod has room.
     pub async fn next(&self, directory: &Arc<dyn Directory>, kernels: &Kernels, record: &Record, floor: u64) -> Option<Placement> {
-        let pods = ordered(directory, record);
+        let pods = ordered(directory, record, |pod| pod.role.runs() && pod.may_have(&record.uid));
         let named: Vec<PodNames<'_>> = pods.iter().map(names).collect();
         let mut search = Search::new(record, &named, floor, now());
         loop {
@@ -32,16 +32,18 @@ impl Loads {
         }
     }
 
-    /// Lets the operator know that the session waits for room: by way of a pod, or of its status where there is none.
+    /// Lets the operator know that the session waits for room: by way of a pod, or of its status where there is none. Of a pool whose pods run one session
+    /// each, by way of its reader, where no session's code could keep it back.
     pub async fn tell_waiting(&self, directory: &Arc<dyn Directory>, kernels: &Kernels, record: &Record) {
-        let Some(pod) = ordered(directory, record).into_iter().next() else {
+        let pods = ordered(directory, record, |pod| pod.role.runs() || pod.role.reads());
+        let Some(pod) = pods.iter().find(|pod| pod.role.reads()).or_else(|| pods.first()) else {
             if let Err(error) = directory.request_wake(record).await {
                 tracing::warn!(session = %record.key, error = %chain(&error), "it could not be written that a session waits for a pod");
             }
             return;
         };
         let call = WaitingCall { namespace: record.key.namespace.clone(), uid: record.uid.clone() };
-        if let Err(error) = kernels.waiting(&pod, &call).await {
+        if let Err(error) = kernels.waiting(pod, &call).await {
             tracing::debug!(pod = pod.pod, %error, "a kernel pod was not told who waits");
         }
     }
@@ -77,10 +79,11 @@ fn names(pod: &KernelPod) -> PodNames<'_> {
     (&pod.uid, &pod.pod)
 }
 
-/// The pods that may take the session, in the order in which they are asked.
-fn ordered(directory: &Arc<dyn Directory>, record: &Record) -> Vec<KernelPod> {
+/// Those of the session's pool that are ready and fit, in the order in which they are asked.
+fn ordered(directory: &Arc<dyn Directory>, record: &Record, fits: impl Fn(&KernelPod) -> bool) -> Vec<KernelPod> {
     let last = record.status.placement.as_ref().map(|last| last.pod_uid.as_str());
-    let mut pods: Vec<KernelPod> = directory.pods(&record.key.namespace, &record.spec.pool).into_iter().filter(|pod| pod.ready).collect();
+    let pods = directory.pods(&record.key.namespace, &record.spec.pool).into_iter();
+    let mut pods: Vec<KernelPod> = pods.filter(|pod| pod.ready && fits(pod)).collect();
     order(&record.uid, last, &mut pods, names);
     pods
 }

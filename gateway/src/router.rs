@@ -18,7 +18,7 @@ use dormouse_service::{Clock, Ids};
 use crate::{
     auth::Authenticator,
     directory::{Directory, DirectoryError, KernelPod, Key, Record},
-    in_flight::{Asleep, InFlight, deadly, exhausted, failure, unknown},
+    in_flight::{Asleep, InFlight, Refusal, deadly, exhausted, failure, unknown},
     kernels::{KernelError, Kernels, anchor, assignment},
     metrics::{AttemptOutcome, GatewayMetrics, Source},
     placement::Loads,
@@ -225,6 +225,9 @@ impl Router {
             (Next::Again(pause), error) => {
                 let (session, pod, attempt) = (&route.record.key, &route.pod.pod, in_flight.attempts.failed());
                 tracing::info!(%session, pod, epoch, attempt, lost_epoch = in_flight.attempts.lost_epoch(), %error, "a kernel pod did not answer");
+                if let (Failure::NoRoom, KernelError::Refused(refusal)) = (met, error) {
+                    in_flight.refusal = Some(Refusal { pod: pod.clone(), message: refusal.message });
+                }
                 pause
             }
         };

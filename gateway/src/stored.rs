@@ -14,19 +14,20 @@ use crate::{
 /// Pods that are asked for what is stored before the request fails.
 const READERS_MAX: usize = 3;
 
-/// Asks a pod of the session's namespace about what is stored: the one that has the session first, else any. Wakes and places nothing; a pool without
-/// a pod gets one.
+/// Asks a pod of the session's pool about what is stored: the one that has the session first, else one that reads of any, and never one that was given to
+/// another session. Wakes and places nothing; a pool without a pod gets one.
 pub(crate) async fn ask<T, F>(router: &Router, record: &Arc<Record>, call: impl Fn(KernelPod) -> F) -> Result<T, ApiError>
 where
     F: Future<Output = Result<T, KernelError>>,
 {
-    let own = router.placed(record, 0).map(|route| route.pod);
+    let own = router.placed(record, 0).map(|route| route.pod).filter(|pod| pod.tells_of(&record.uid));
     if own.is_none() {
-        router.wait_for_pod(record).await?;
+        router.wait_for_reader(record).await?;
     }
-    let mut pods = router.directory().pods(&record.key.namespace, &record.spec.pool);
-    pods.sort_by_key(|pod| (Some(&pod.uid) != own.as_ref().map(|own| &own.uid), !pod.ready));
-    for pod in pods.into_iter().take(READERS_MAX) {
+    let mut readers = router.directory().pods(&record.key.namespace, &record.spec.pool);
+    readers.retain(|pod| pod.role.reads() && own.as_ref().is_none_or(|own| own.uid != pod.uid));
+    readers.sort_by_key(|pod| !pod.ready);
+    for pod in own.into_iter().chain(readers).take(READERS_MAX) {
         match call(pod.clone()).await {
             Ok(answer) => return Ok(answer),
             Err(KernelError::Refused(refusal)) if !means_elsewhere(refusal.code) => return Err(refusal),

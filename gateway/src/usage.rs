@@ -18,7 +18,7 @@ use crate::{directory::KernelPod, router::Router};
 
 /// Pods that are asked at the same time.
 const ASKED_AT_ONCE_MAX: usize = 16;
-/// Pods of a pool that are asked for what is stored before it is said to be missing.
+/// Pods of a pool that are asked for what is stored before it is said to be missing: those that read of any session.
 const READERS_MAX: usize = 3;
 
 /// The days from `from` to `to`, `YYYY-MM-DD` or RFC 3339; today where they are absent.
@@ -66,9 +66,10 @@ pub async fn used(router: &Router, namespace: &str, days: Vec<String>) -> Used {
     let mut used = Used { days: BTreeMap::new(), heaps: BTreeMap::new(), missing: Vec::new() };
     let pools: Vec<(String, Vec<KernelPod>)> =
         pools.into_iter().map(|pool| (pool.clone(), router.directory().pods(namespace, &pool))).collect();
-    // In `dev` one pod is every pool's.
+    // In `dev` one pod is every pool's. One that runs no session has used nothing.
     let mut asked = BTreeSet::new();
-    let pods: Vec<KernelPod> = pools.iter().flat_map(|(_, pods)| pods).filter(|pod| asked.insert(pod.uid.clone())).cloned().collect();
+    let running = pools.iter().flat_map(|(_, pods)| pods).filter(|pod| pod.role.runs());
+    let pods: Vec<KernelPod> = running.filter(|pod| asked.insert(pod.uid.clone())).cloned().collect();
     let call = &call;
     let told: Vec<_> = stream::iter(pods)
         .map(|pod| async move { (router.kernels().live_usage(&pod, call).await, pod) })
@@ -111,8 +112,9 @@ fn is_told(name: &str, numbers: &BTreeMap<String, u64>) -> bool {
 }
 
 async fn stored(router: &Router, pods: &[KernelPod], call: &UsageCall) -> Result<BTreeMap<String, BTreeMap<String, Sheet>>, String> {
-    let mut why = "it has no kernel pod that could read what is stored: wake one of its sessions".to_owned();
-    for pod in pods.iter().filter(|pod| pod.ready).take(READERS_MAX) {
+    let advice = if pods.iter().any(|pod| pod.ready) { "see why its reader is not ready" } else { "wake one of its sessions" };
+    let mut why = format!("it has no kernel pod that could read what is stored: {advice}");
+    for pod in pods.iter().filter(|pod| pod.ready && pod.role.reads()).take(READERS_MAX) {
         match router.kernels().stored_usage(pod, call).await {
             Ok(told) => return Ok(told.days),
             Err(error) => why = error.to_string(),

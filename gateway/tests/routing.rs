@@ -1,5 +1,6 @@
 //! From a name to the process that runs it: placing, moving, sending again.
 
+mod dedicated;
 mod directories;
 mod pools;
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use dormouse_lifecycle::segment::sha256_hex;
+use dormouse_lifecycle::{keys::of_broker_name, segment::sha256_hex};
 use dormouse_service::wire::Http;
 use reqwest::{
     RequestBuilder, Url,
@@ -100,7 +100,9 @@ impl Issuer {
                 Ok((Made { headers: vec![(AUTHORIZATION, value)], secret: vec![token.access_token, password] }, life))
             }
             Self::Hook { url, token } => {
-                let mut body = json!({ "service": service, "namespace": caller.namespace, "session": caller.session });
+                // Pool and uid are what the pod's certificate is held to; the name is what the pod says.
+                let (pool, uid) = of_broker_name(caller.session_uid);
+                let mut body = json!({ "service": service, "namespace": caller.namespace, "session": caller.session, "pool": pool, "sessionUid": uid });
                 if let Some(Outgoing { method, path, body: sent }) = caller.request {
                     (body["method"], body["path"], body["bodySha256"]) = (method.into(), path.into(), sha256_hex(sent).into());
                 }

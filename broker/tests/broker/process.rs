@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::world::{World, broker, call, secrets, spec};
+use crate::world::{World, broker, call, secrets, spec, with_body};
 use clap::Parser as _;
 use dormouse_broker::{Args, Broker, ConfigError, LivingPools, ProblemKind};
 use dormouse_crds::webhooks::EventKind;
@@ -113,10 +113,7 @@ async fn only_kernel_pods_of_the_namespace_are_served() {
         assert_eq!(send(&kernel, &foreign).await.unwrap().status(), 403, "{path}");
     }
     // Nor is a body passed on with anyone else's call.
-    let framed = |call: &ToolCall| {
-        let text = serde_json::to_vec(call).unwrap();
-        [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], &text, b"the body"].concat()
-    };
+    let framed = |call: &ToolCall| with_body(call, b"the body");
     let upload =
         |client: &PeerClient, body: Vec<u8>| client.request(Method::POST, &own(), &address.to_string(), "/v1/upload").body(body).send();
     let answered = call(1, "getWidget", json!({"id": "7"}));

@@ -131,7 +131,7 @@ fn broker(base: &str, fields: Value) -> Broker {
 }
 
 fn of_session(number: u64, session: &str, tool: &str) -> ToolCall {
-    ToolCall { session: session.to_owned(), session_uid: format!("u-{session}"), ..call(number, tool, json!({})) }
+    ToolCall { session: session.to_owned(), session_uid: format!("small_u-{session}"), ..call(number, tool, json!({})) }
 }
 
 fn oauth(base: &str) -> Value {
@@ -193,7 +193,12 @@ async fn a_hook_makes_headers_for_each_session_and_others_come_from_secrets() {
     assert_eq!(shown, ["Bearer of-ann", "Bearer of-ben"].repeat(3));
     let asked = far.hooks_asked.lock().unwrap().clone();
     let empty = sha256_hex(b"");
-    let wanted = |session: &str| json!({ "service": "far", "namespace": "team-a", "session": session, "method": "GET", "path": "/api/thing", "bodySha256": empty });
+    let wanted = |session: &str| {
+        json!({
+            "service": "far", "namespace": "team-a", "session": session, "pool": "small", "sessionUid": format!("u-{session}"),
+            "method": "GET", "path": "/api/thing", "bodySha256": empty,
+        })
+    };
     assert_eq!(asked, ["ann", "ben"].map(wanted), "once for each session: it said how long");
 }
 

@@ -177,6 +177,12 @@ pub fn call(number: u64, tool: &str, args: Value) -> ToolCall {
     }
 }
 
+/// A call with a body behind it, as it is sent to `/v1/upload`.
+pub fn with_body(call: &ToolCall, body: &[u8]) -> Vec<u8> {
+    let text = serde_json::to_vec(call).unwrap();
+    [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], &text, body].concat()
+}
+
 pub async fn broker() -> (World, Broker) {
     let world = World::default();
     let base_url = world.start().await;

@@ -244,7 +244,7 @@ pub struct Auth {
     pub hook: Option<Hook>,
 }
 
-/// A tenant's own maker of credentials. It gets `POST {service, namespace, session, method, path, bodySha256}` and answers
+/// A tenant's own maker of credentials. It gets `POST {service, namespace, session, pool, sessionUid, method, path, bodySha256}` and answers
 /// `{headers, expiresSeconds?}`: the headers to set, and how long they may be used again for that session; without it, for that request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]

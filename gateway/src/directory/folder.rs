@@ -22,7 +22,7 @@ use tokio::sync::broadcast;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    CHANGES_BACKLOG_MAX, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
+    CHANGES_BACKLOG_MAX, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, Role, SessionPatch,
     files::{check_file_name, load, name_of_file, save},
     follow, merge_patch, settle,
 };
@@ -253,6 +253,8 @@ impl FolderDirectory {
             pool: POOL.to_owned(),
             address: pod.address,
             ready: true,
+            role: Role::Both,
+            given_to: None,
         }
     }
 }

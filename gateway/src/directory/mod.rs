@@ -22,7 +22,7 @@ use tokio::sync::broadcast;
 
 pub use selector::{Selector, SelectorError};
 
-pub use crate::kernels::KernelPod;
+pub use crate::kernels::{KernelPod, Role};
 #[cfg(feature = "kubernetes")]
 pub(crate) use watches::went_back;
 
@@ -229,7 +229,7 @@ pub trait Directory: Send + Sync + 'static {
         named.chain([KernelSessionSpec::default().pool]).collect()
     }
 
-    /// Pods that sessions of `namespace` in `pool` may be placed on, ready or not.
+    /// Kernel pods for sessions of `namespace` in `pool`, ready or not, whatever they are for.
     fn pods(&self, namespace: &str, pool: &str) -> Vec<KernelPod>;
 
     /// The pod that `placement` of a session in `namespace` names, if it still exists.

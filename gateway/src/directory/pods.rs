@@ -2,12 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use dormouse_crds::labels::POOL;
+use dormouse_crds::labels::{GRANTED, POOL, ROLE, ROLE_READER, ROLE_SESSION};
 use dormouse_protocol::kernel::KERNEL_PORT;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::ResourceExt as _;
 
-use super::KernelPod;
+use super::{KernelPod, Role};
+
+/// The container that runs sessions.
+const CONTAINER: &str = "kernel";
 
 /// The kernel pod in an API object, if it has an address and has not ended.
 pub(super) fn read(pod: &Pod) -> Option<KernelPod> {
@@ -25,7 +28,27 @@ pub(super) fn read(pod: &Pod) -> Option<KernelPod> {
         pool: pod.labels().get(POOL)?.clone(),
         address: SocketAddr::new(address, KERNEL_PORT),
         ready: ready && pod.metadata.deletion_timestamp.is_none(),
+        role: role(pod.labels().get(ROLE).map(String::as_str)),
+        given_to: pod.annotations().get(GRANTED).and_then(|granted| given_to(granted, status)),
     })
+}
+
+fn role(label: Option<&str>) -> Role {
+    match label {
+        None => Role::Both,
+        Some(ROLE_SESSION) => Role::Session,
+        Some(ROLE_READER) => Role::Reader,
+        Some(_) => Role::Unknown,
+    }
+}
+
+/// The session that the container was given to which the kubelet says is there. One that came after it was given to nobody.
+fn given_to(granted: &str, status: &PodStatus) -> Option<String> {
+    // Whatever a later release notes behind them.
+    let mut noted = granted.split(' ');
+    let (container, uid) = (noted.next()?, noted.next()?);
+    let mut containers = status.container_statuses.iter().flatten().filter(|status| status.name == CONTAINER);
+    containers.any(|status| status.container_id.as_deref() == Some(container)).then(|| uid.to_owned())
 }
 
 #[cfg(test)]
@@ -56,5 +79,48 @@ mod tests {
     fn pods_without_an_address_or_an_end_in_sight_are_none() {
         assert_eq!(read(&pod(serde_json::json!({"status": {"podIP": null}}))), None);
         assert_eq!(read(&pod(serde_json::json!({"status": {"phase": "Failed"}}))), None);
+    }
+
+    #[test]
+    fn a_label_says_whether_a_pod_runs_sessions_and_reads_what_is_stored() {
+        for (label, role, runs, reads) in [
+            (None, Role::Both, true, true),
+            (Some("session"), Role::Session, true, false),
+            (Some("reader"), Role::Reader, false, true),
+            (Some("of-a-later-release"), Role::Unknown, false, false),
+            (Some(""), Role::Unknown, false, false),
+        ] {
+            let read = read(&pod(serde_json::json!({"metadata": {"labels": {"dormouse.dev/role": label}}}))).unwrap();
+            assert_eq!((read.role, read.role.runs(), read.role.reads()), (role, runs, reads), "{label:?}");
+        }
+    }
+
+    #[test]
+    fn a_container_is_given_to_a_session_until_another_takes_its_place() {
+        let given_to = |granted: &str, containers: serde_json::Value| {
+            let patch = serde_json::json!({
+                "metadata": {"annotations": {"dormouse.dev/granted": granted}, "labels": {"dormouse.dev/role": "session"}},
+                "status": {"containerStatuses": containers},
+            });
+            read(&pod(patch)).unwrap()
+        };
+        let container = |name: &str, id: Option<&str>| serde_json::json!({"name": name, "containerID": id, "image": "i", "imageID": "i", "ready": true, "restartCount": 0});
+        let kernel = |id| serde_json::json!([container("proxy", Some("containerd://p")), container("kernel", id)]);
+        for granted in ["containerd://1 u-1", "containerd://1 u-1 more"] {
+            let given = given_to(granted, kernel(Some("containerd://1")));
+            assert_eq!(given.given_to.as_deref(), Some("u-1"), "{granted}");
+            assert!(given.may_have("u-1") && !given.may_have("u-2") && given.tells_of("u-1") && !given.tells_of("u-2"));
+        }
+        for (granted, containers) in [
+            ("containerd://1 u-1", kernel(Some("containerd://2"))),
+            ("containerd://p u-1", kernel(Some("containerd://1"))),
+            ("containerd://1", kernel(Some("containerd://1"))),
+            ("containerd://1 u-1", kernel(None)),
+            ("containerd://1 u-1", serde_json::Value::Null),
+        ] {
+            let vacant = given_to(granted, containers);
+            assert_eq!(vacant.given_to, None, "{granted}");
+            assert!(vacant.may_have("u-1") && vacant.may_have("u-2") && !vacant.tells_of("u-1"));
+        }
     }
 }

@@ -4,9 +4,10 @@
 
 mod answers;
 mod lines;
+mod pod;
 mod unwritten;
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use dormouse_control::session::Record;
@@ -36,6 +37,7 @@ use serde::{Serialize, de::DeserializeOwned};
 pub use self::{
     answers::{ANSWER_BYTES_MAX, ERROR_BYTES_MAX, KernelError},
     lines::{LINE_BYTES_MAX, LINE_KEPT_BYTES_MAX, Lines, Piece},
+    pod::{KernelPod, Role},
     unwritten::{Unwritten, Writing, writing},
 };
 use self::{
@@ -56,23 +58,6 @@ pub const REPORT_BYTES_MAX: usize = 4 << 20;
 pub const ANSWER_KEPT_BYTES_MAX: usize = 256 << 10;
 /// Media type of streams.
 pub const NDJSON: &str = "application/x-ndjson";
-
-/// A kernel pod that may be reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KernelPod {
-    /// Pod name.
-    pub pod: String,
-    /// Pod uid.
-    pub uid: String,
-    /// The pod's own namespace, which is in its certificate.
-    pub namespace: String,
-    /// Its pool, which is there, too.
-    pub pool: String,
-    /// Where its mTLS server listens.
-    pub address: SocketAddr,
-    /// Whether new sessions may be placed there.
-    pub ready: bool,
-}
 
 /// The answer to a cell, an `EvalResult` in JSON.
 pub struct Answer {
@@ -173,7 +158,7 @@ impl Kernels {
         json(self.client.send(self.order(pod, "/v1/stored/mcp", call)).await?).await
     }
 
-    /// The calls of a session that wait for a person, as stored. Any pod of its namespace can tell.
+    /// The calls of a session that wait for a person, as stored. Any pod of its pool that reads can tell.
     pub async fn stored_approvals(&self, pod: &KernelPod, call: &StoredCall) -> Result<ApprovalList, KernelError> {
         json(self.client.send(self.order(pod, "/v1/stored/approvals", call)).await?).await
     }
@@ -225,7 +210,7 @@ impl Kernels {
         json(self.client.send(self.order(pod, "/v1/runs/cancel", call)).await?).await
     }
 
-    /// Runs of a session. Any pod of its namespace can tell; the one that has it waits as long as the call says.
+    /// Runs of a session. Any pod of its pool that reads can tell; the one that has it waits as long as the call says.
     pub async fn runs(&self, pod: &KernelPod, call: &RunsCall) -> Result<RunList, KernelError> {
         let timeout = ORDER_TIMEOUT + Duration::from_millis(call.wait_ms);
         json(self.client.send(self.order(pod, "/v1/runs/look", call).timeout(timeout)).await?).await
@@ -267,12 +252,12 @@ impl Kernels {
         json(self.client.send(self.request(pod, Method::POST, "/v1/migrate").json(call)).await?).await
     }
 
-    /// The checkpoints of a session, as stored. Any pod of its namespace can tell.
+    /// The checkpoints of a session, as stored. Any pod of its pool that reads can tell.
     pub async fn stored_checkpoints(&self, pod: &KernelPod, call: &StoredCall) -> Result<CheckpointList, KernelError> {
         json(self.client.send(self.order(pod, "/v1/stored/checkpoints", call)).await?).await
     }
 
-    /// Entries of a session's journal, as stored. Any pod of its namespace can tell.
+    /// Entries of a session's journal, as stored. Any pod of its pool that reads can tell.
     pub async fn stored_journal(&self, pod: &KernelPod, call: &JournalCall) -> Result<JournalPage, KernelError> {
         json(self.client.send(self.order(pod, "/v1/stored/journal", call)).await?).await
     }
@@ -309,7 +294,7 @@ impl Kernels {
         checked(self.client.send(self.order(pod, "/v1/files/remove", call)).await?).await.map(drop)
     }
 
-    /// What changed between two states of a session, as stored. Any pod of its namespace can tell.
+    /// What changed between two states of a session, as stored. Any pod of its pool that reads can tell.
     pub async fn stored_difference(&self, pod: &KernelPod, call: &DifferenceCall) -> Result<Difference, KernelError> {
         json(self.client.send(self.order(pod, "/v1/stored/difference", call)).await?).await
     }
@@ -324,7 +309,7 @@ impl Kernels {
         json(self.client.send(self.order(pod, "/v1/usage/live", call)).await?).await
     }
 
-    /// What all processes of a pool's store have stored of what was used. Any pod of the pool can tell.
+    /// What all processes of a pool's store have stored of what was used. Any pod of the pool that reads can tell.
     pub async fn stored_usage(&self, pod: &KernelPod, call: &UsageCall) -> Result<StoredUsage<Sheet>, KernelError> {
         json(self.client.send(self.order(pod, "/v1/usage/stored", call)).await?).await
     }

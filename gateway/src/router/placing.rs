@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     chain::chain,
-    directory::{Change, DirectoryError, Key, Record},
-    in_flight::{InFlight, PLACING_TIMEOUT},
+    directory::{Change, DirectoryError, Key, Record, Role},
+    in_flight::{InFlight, PLACING_TIMEOUT, Refusal},
     metrics::Source,
     problem::of_directory,
     single_flight::Flight,
@@ -80,7 +80,7 @@ impl Router {
                 }
             }
             if in_flight.looked && Instant::now() >= in_flight.placing_until {
-                return Err(self.no_room(&record));
+                return Err(self.no_room(&record, in_flight));
             }
             in_flight.looked = true;
             let next = self.loads.next(&self.directory, &self.kernels, &record, in_flight.attempts.lost_epoch()).await;
@@ -94,7 +94,7 @@ impl Router {
                         self.loads.tell_waiting(&self.directory, &self.kernels, &record).await;
                         told_at = Some(Instant::now());
                     }
-                    changed(&mut changes, in_flight.placing_until, || self.no_room(&record)).await?;
+                    changed(&mut changes, in_flight.placing_until, || self.no_room(&record, in_flight)).await?;
                 }
             }
         }
@@ -124,9 +124,9 @@ impl Router {
 
     /// The way to a process, if its pod exists.
     fn route(&self, record: &Arc<Record>, placement: Placement) -> Option<Route> {
-        // Whatever status says: a session runs in its own pool, and a pod reads what its pool has stored.
+        // Whatever status says: a session runs in its own pool, a pod reads what its pool has stored, and no session comes to another's container.
         let pool = self.directory.pool_of(record);
-        let pod = self.directory.pod(&record.key.namespace, &placement).filter(|pod| pod.pool == pool)?;
+        let pod = self.directory.pod(&record.key.namespace, &placement).filter(|pod| pod.pool == pool && pod.may_have(&record.uid))?;
         let source = record.spec.source.as_ref().and_then(|it| self.directory.get(&Key::new(&record.key.namespace, &it.session)));
         let source = source.and_then(|source| self.source_for(record, source));
         Some(Route { record: Arc::clone(record), placement, pod, source, bootstrap: None })
@@ -137,33 +137,49 @@ impl Router {
         (!source.deleting && self.directory.pool_of(&source) == self.directory.pool_of(record)).then_some(source)
     }
 
-    /// Waits until a pod of the session's pool is ready, which is made where there is none.
-    pub(crate) async fn wait_for_pod(&self, record: &Record) -> Result<(), ApiError> {
+    /// Waits until a pod of the session's pool is ready that tells what is stored. Where no pod is ready at all, one is made.
+    pub(crate) async fn wait_for_reader(&self, record: &Record) -> Result<(), ApiError> {
         let (mut changes, until) = (self.directory.changes(), Instant::now() + PLACING_TIMEOUT);
-        while !self.has_pod(record) {
-            self.loads.tell_waiting(&self.directory, &self.kernels, record).await;
-            changed(&mut changes, until, || self.no_room(record)).await?;
+        while !self.has_pod(record, Role::reads) {
+            // One that lacks its reader only needs no pod more.
+            if !self.has_pod(record, Role::runs) {
+                self.loads.tell_waiting(&self.directory, &self.kernels, record).await;
+            }
+            changed(&mut changes, until, || self.no_reader(record)).await?;
         }
         Ok(())
     }
 
-    fn has_pod(&self, record: &Record) -> bool {
-        self.directory.pods(&record.key.namespace, &record.spec.pool).iter().any(|pod| pod.ready)
+    /// Whether a pod of the session's pool is ready that does this.
+    fn has_pod(&self, record: &Record, does: impl Fn(Role) -> bool) -> bool {
+        self.directory.pods(&record.key.namespace, &record.spec.pool).iter().any(|pod| pod.ready && does(pod.role))
     }
 
-    fn no_room(&self, record: &Record) -> ApiError {
+    fn no_reader(&self, record: &Record) -> ApiError {
+        if !self.has_pod(record, Role::runs) {
+            return short_of_pods(record, &no_pod(record));
+        }
         let (namespace, pool) = (&record.key.namespace, &record.spec.pool);
-        let why = if self.has_pod(record) {
+        let why =
+            format!("the reader of pool `{pool}` in namespace `{namespace}`, which tells what sleeping sessions have stored, is not ready");
+        short_of_pods(record, &why)
+    }
+
+    /// Why a request finds no place, and what the last pod said that could not take its session.
+    fn no_room(&self, record: &Record, in_flight: &InFlight) -> ApiError {
+        let (namespace, pool) = (&record.key.namespace, &record.spec.pool);
+        let why = if self.has_pod(record, Role::runs) {
             format!(
                 "no kernel pod of pool `{pool}` in namespace `{namespace}` has a free slot and memory for it yet. The pool grows up to its maxPods"
             )
         } else {
-            format!(
-                "pool `{pool}` in namespace `{namespace}` has no kernel pod that is ready yet. One was asked for and may still be starting"
-            )
+            no_pod(record)
         };
-        let message = format!("{why}: send the request again; if it stays so, `kubectl describe kernelpool {pool}` says why");
-        ApiError::new(ErrorCode::CapacityExhausted, message)
+        let mut error = short_of_pods(record, &why);
+        if let Some(Refusal { pod, message }) = &in_flight.refusal {
+            error.message = format!("{}. Kernel pod {pod} could not take it: {message}", error.message);
+        }
+        error
     }
 
     /// Names the process for a session. A lost race is not an error: the caller looks again and follows the winner.
@@ -179,6 +195,17 @@ impl Router {
             Err(error) => Err(error),
         }
     }
+}
+
+fn no_pod(record: &Record) -> String {
+    let (namespace, pool) = (&record.key.namespace, &record.spec.pool);
+    format!("pool `{pool}` in namespace `{namespace}` has no kernel pod that is ready yet. One was asked for and may still be starting")
+}
+
+fn short_of_pods(record: &Record, why: &str) -> ApiError {
+    let pool = &record.spec.pool;
+    let message = format!("{why}: send the request again; if it stays so, `kubectl describe kernelpool {pool}` says why");
+    ApiError::new(ErrorCode::CapacityExhausted, message)
 }
 
 /// Waits for a change in the directory, for [`ROOM_POLL`] at most; fails once `until` has passed.

@@ -1,15 +1,18 @@
 //! Directories that are a folder's but for one thing.
 
 use std::{
-    collections::HashSet,
-    sync::{Arc, atomic::Ordering},
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use async_trait::async_trait;
 use dormouse_crds::session::Placement;
 use dormouse_gateway::{
     Directory,
-    directory::{Change, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch, folder::FolderDirectory},
+    directory::{Change, DirectoryError, KernelPod, Key, NewSession, Record, Role, SessionPatch, folder::FolderDirectory},
 };
 use tokio::sync::broadcast;
 
@@ -25,6 +28,11 @@ pub(super) trait Difference: Send + Sync + 'static {
     /// Pods of a pool.
     fn pods(&self, pods: Vec<KernelPod>) -> Vec<KernelPod> {
         pods
+    }
+
+    /// One of these pods.
+    fn pod(&self, pod: KernelPod) -> KernelPod {
+        pod
     }
 
     /// It is asked or changed, and not only looked at: somebody `did` so with a session.
@@ -70,11 +78,11 @@ impl<D: Difference> Directory for Different<D> {
     }
 
     fn pods(&self, namespace: &str, pool: &str) -> Vec<KernelPod> {
-        self.1.pods(self.0.pods(namespace, pool))
+        self.1.pods(self.0.pods(namespace, pool)).into_iter().map(|pod| self.1.pod(pod)).collect()
     }
 
     fn pod(&self, namespace: &str, placement: &Placement) -> Option<KernelPod> {
-        self.0.pod(namespace, placement)
+        self.0.pod(namespace, placement).map(|pod| self.1.pod(pod))
     }
 
     fn changes(&self) -> broadcast::Receiver<Change> {
@@ -123,5 +131,40 @@ impl Difference for Growing {
     fn pods(&self, pods: Vec<KernelPod>) -> Vec<KernelPod> {
         let shown: Vec<&str> = self.0.iter().take(self.shown()).map(|pod| pod.name).collect();
         pods.into_iter().filter(|pod| shown.contains(&pod.pod.as_str())).collect()
+    }
+}
+
+/// The name of the pod that reads in a [`Dedicated`] pool.
+pub(super) const READER: &str = "reader";
+
+/// A pool whose pods run one session each, but for the one that reads what is stored.
+#[derive(Default)]
+pub(super) struct Dedicated {
+    /// By pod, the session that its container was given to, by uid.
+    given: Mutex<HashMap<String, String>>,
+    /// Whether the reader has yet to be ready.
+    pub(super) unread: AtomicBool,
+}
+
+impl Dedicated {
+    /// The container of a pod is given to this session.
+    pub(super) fn give(&self, pod: &FakePod, uid: &str) {
+        self.given.lock().unwrap().insert(pod.name.to_owned(), uid.to_owned());
+    }
+
+    /// Another container takes the place of the pod's.
+    pub(super) fn restart(&self, pod: &FakePod) {
+        self.given.lock().unwrap().remove(pod.name);
+    }
+}
+
+impl Difference for Dedicated {
+    fn pod(&self, pod: KernelPod) -> KernelPod {
+        let given_to = self.given.lock().unwrap().get(&pod.pod).cloned();
+        if pod.pod == READER {
+            KernelPod { role: Role::Reader, ready: !self.unread.load(Ordering::SeqCst), ..pod }
+        } else {
+            KernelPod { role: Role::Session, given_to, ..pod }
+        }
     }
 }

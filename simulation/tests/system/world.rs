@@ -16,7 +16,7 @@ use dormouse_engine::{Engine, EngineOptions, Engines};
 use dormouse_gateway::{
     Gateway, Kernels,
     auth::loopback::Loopback,
-    directory::{Directory, KernelPod, Key},
+    directory::{Directory, KernelPod, Key, Role},
 };
 use dormouse_kernel::{BrokerTools, Environment, Pod, PodConfig, Threads};
 use dormouse_lifecycle::SessionKey;
@@ -257,6 +257,8 @@ impl World {
             pool: "default".to_owned(),
             address: address(number),
             ready: true,
+            role: Role::Both,
+            given_to: None,
         };
         let handle = PodHandle { node, pod, entry };
         while !handle.pod.readiness().is_ready() {

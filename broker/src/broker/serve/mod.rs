@@ -140,10 +140,17 @@ impl Served {
         EventKind::ALL.into_iter().filter(|event| hooks.iter().any(|hook| hook.wants(*event))).collect()
     }
 
-    /// Lets a kernel pod of the namespace in that asks for the session `uid`. From here on the session's name has the pod's pool in it: what a pod says of
-    /// sessions is about sessions of its own pool, whatever uid it names.
+    /// Lets a kernel pod of the namespace in that asks for the session `uid`: one whose certificate names a session, for that one only. From here on the
+    /// session's name has the pod's pool in it: what a pod says of sessions is about sessions of its own pool, whatever uid it names.
     pub(crate) fn admit(&self, peer: &PeerIdentity, uid: &mut String) -> Result<(), ApiError> {
-        *uid = broker_name(self.pool_of(peer)?, uid);
+        let pool = self.pool_of(peer)?;
+        if peer.session.as_ref().is_some_and(|own| own != uid) {
+            return Err(ApiError::new(
+                ErrorCode::Forbidden,
+                "the pod of one session asks for that session only, and this is another one's uid",
+            ));
+        }
+        *uid = broker_name(pool, uid);
         Ok(())
     }
 

@@ -18,6 +18,7 @@ use axum::{
     body::Body,
     extract::State,
     http::StatusCode,
+    middleware::from_fn_with_state,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -36,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Trust;
 use cells::{eval, events, runs};
-use stored::{catalog, checkpoints, difference, journal, stored_status};
+use stored::{approvals, catalog, checkpoints, difference, is_read, journal, live_usage, note, stored_status, stored_usage};
 
 /// What a fake pod does with the next eval.
 #[derive(Debug, Clone)]
@@ -93,6 +94,10 @@ pub struct FakePod {
     pub runs: Mutex<Vec<Run>>,
     /// What it reads of any session; `None`: its store does not answer.
     pub stored: Mutex<Option<StoredStatus>>,
+    /// Whether it says that it reads of its own session only, whichever it is asked about.
+    pub reads_nothing: AtomicBool,
+    /// Where it was asked, in this order.
+    pub paths: Mutex<Vec<String>>,
     pub address: SocketAddr,
     /// Cells whose assignment was still being written when they came.
     pub claims: tokio::sync::watch::Sender<usize>,
@@ -103,6 +108,11 @@ pub struct FakePod {
 impl FakePod {
     pub fn evals(&self) -> Vec<EvalCall> {
         self.evals.lock().unwrap().clone()
+    }
+
+    /// Where it was asked for what is stored.
+    pub fn reads(&self) -> Vec<String> {
+        self.paths.lock().unwrap().iter().filter(|path| is_read(path)).cloned().collect()
     }
 
     /// The answer, or a connection that breaks before it.
@@ -145,6 +155,8 @@ impl Trust {
             kept: Mutex::new(1..=1),
             runs: Mutex::default(),
             stored: Mutex::new(Some(StoredStatus::default())),
+            reads_nothing: AtomicBool::new(false),
+            paths: Mutex::default(),
             address: listener.local_addr().unwrap(),
             claims: tokio::sync::watch::Sender::new(0),
             withdrawn: tokio::sync::watch::Sender::new(0),
@@ -162,7 +174,10 @@ impl Trust {
             .route("/v1/files/remove", post(remove))
             .route("/v1/events", post(events))
             .route("/v1/runs/look", post(runs))
+            .route("/v1/usage/live", post(live_usage))
+            .route("/v1/usage/stored", post(stored_usage))
             .route("/v1/stored/mcp", post(catalog))
+            .route("/v1/stored/approvals", post(approvals))
             .route("/v1/stored/checkpoints", post(checkpoints))
             .route("/v1/stored/journal", post(journal))
             .route("/v1/stored/difference", post(difference))
@@ -173,6 +188,7 @@ impl Trust {
             .route("/v1/stored/status", post(stored_status))
             .with_state(Arc::clone(&pod));
         let router = require(gateway, &[Process::Gateway]).merge(require(operator, &[Process::Operator]));
+        let router = router.layer(from_fn_with_state(Arc::clone(&pod), note));
         tokio::spawn(Server::new(self.files(Process::Kernel, name)).serve(listener, router, CancellationToken::new()));
         pod
     }

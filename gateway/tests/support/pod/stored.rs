@@ -1,19 +1,49 @@
 //! What it says is stored of a session.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+};
 
 use axum::{
     Json,
-    extract::State,
+    extract::{Request, State},
+    middleware::Next,
     response::{IntoResponse, Response},
 };
 use dormouse_protocol::{
     ErrorCode,
+    approval::ApprovalList,
     history::{Checkpoint, CheckpointList, Difference, JournalBody, JournalEntry, JournalPage},
-    kernel::{DifferenceCall, JournalCall, McpCatalog, StoredCall},
+    kernel::{DifferenceCall, JournalCall, LiveUsage, McpCatalog, StoredCall, StoredUsage},
 };
 
 use super::{FakePod, refuse};
+
+/// Whether somebody who asks there is told what is stored.
+pub(super) fn is_read(path: &str) -> bool {
+    path.starts_with("/v1/stored/") || matches!(path, "/v1/usage/stored" | "/v1/runs/look")
+}
+
+/// Notes where the pod was asked.
+pub(super) async fn note(State(pod): State<Arc<FakePod>>, request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    let refused = is_read(&path) && pod.reads_nothing.load(Ordering::SeqCst);
+    pod.paths.lock().unwrap().push(path);
+    if refused { refuse(ErrorCode::SessionGone) } else { next.run(request).await }
+}
+
+pub(super) async fn approvals() -> Json<ApprovalList> {
+    Json(ApprovalList::default())
+}
+
+pub(super) async fn live_usage(State(pod): State<Arc<FakePod>>) -> Json<LiveUsage<()>> {
+    Json(LiveUsage { boot: pod.boot.clone(), number: 1, days: BTreeMap::new(), heap_bytes: 0 })
+}
+
+pub(super) async fn stored_usage() -> Json<StoredUsage<()>> {
+    Json(StoredUsage { days: BTreeMap::new() })
+}
 
 pub(super) async fn catalog() -> Json<McpCatalog> {
     Json(McpCatalog::default())
