@@ -111,7 +111,7 @@ pub struct Running {
 }
 
 impl Pod {
-    /// A pod with no sessions. Begins to probe the store; a dedicated one, when it is granted the credentials for it. Must be called inside a tokio
+    /// A pod with no sessions. Begins to probe the store; a dedicated one leaves that to its pool's reader. Must be called inside a tokio
     /// runtime.
     ///
     /// # Errors
@@ -208,7 +208,8 @@ impl Pod {
         self.shared.observed.clone()
     }
 
-    /// For `/readyz`: ready once the store has passed its probe, until the pod drains. A dedicated one is ready before, since it has none until then.
+    /// For `/readyz`: ready once the store has passed its probe, until the pod drains. A dedicated one has no store before it has a session, and is
+    /// ready for that.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         self.shared.readiness.clone()

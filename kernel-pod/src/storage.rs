@@ -11,7 +11,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::{Opened, Seal, Writer};
 use dormouse_service::Gate;
 use dormouse_store::disk::CACHED_ETAG;
-use dormouse_store::probe::StoreUnsafe;
+use dormouse_store::probe::{StoreUnsafe, conditional_writes};
 use dormouse_store::{PutError, SnapshotStore, StoreError};
 use futures::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::watch;
@@ -58,29 +58,30 @@ pub(crate) struct Storage {
     seal: Arc<Seal>,
     /// Closed when nobody probes any more.
     probe: watch::Receiver<Probe>,
-    /// What the keys begin with among which it is probed.
-    place: watch::Sender<Option<String>>,
+    /// Whether there are credentials for it.
+    granted: watch::Sender<bool>,
     no_more_probes: CancellationToken,
 }
 
 impl Storage {
-    /// Begins to probe, among the objects of the tenant whose keys begin so; without a place, when [`Self::begin`] names one. The gate does not wait
-    /// for that: the session that names it would not come.
+    /// Begins to probe, among the objects of the tenant whose keys begin so. Without such a place it is not probed, and not used before
+    /// [`Self::granted`]: whoever gives the credentials for it knows that it was probed. The gate does not wait for that: the session that they are for
+    /// would not come.
     pub(crate) fn start(store: Arc<dyn SnapshotStore>, seal: Seal, place: Option<String>, gate: Gate) -> Self {
         if place.is_none() {
             gate.ready();
         }
         let seal = Arc::new(seal);
         let (verdict, probe) = watch::channel(Probe::Running);
-        let (place, placed) = watch::channel(place);
-        let (no_more_probes, probed) = (CancellationToken::new(), Arc::clone(&store));
-        tokio::spawn(probe_until_passed(probed, Arc::clone(&seal), placed, (verdict, gate), no_more_probes.clone()));
-        Self { store, seal, probe, place, no_more_probes }
+        let (granted, is_granted) = watch::channel(place.is_some());
+        let (no_more_probes, probed) = (CancellationToken::new(), (Arc::clone(&store), place));
+        tokio::spawn(probe_until_passed(probed, Arc::clone(&seal), is_granted, (verdict, gate), no_more_probes.clone()));
+        Self { store, seal, probe, granted, no_more_probes }
     }
 
-    /// There are credentials for what begins so.
-    pub(crate) fn begin(&self, prefix: String) {
-        self.place.send_replace(Some(prefix));
+    /// There are credentials for it from now on.
+    pub(crate) fn granted(&self) {
+        self.granted.send_replace(true);
     }
 
     /// Lets no probe begin, and waits for the end of one that is under way: cut off, it would leave objects in the store.
@@ -99,7 +100,7 @@ impl Storage {
         match first.ok().and_then(Result::ok).map(|probe| probe.clone()) {
             Some(Probe::Passed) => Ok(()),
             Some(Probe::Failed(error)) => Err(error),
-            Some(Probe::Running) | None if self.place.borrow().is_none() => {
+            Some(Probe::Running) | None if !*self.granted.borrow() => {
                 let message = "the operator has not given this pod the credentials of its session yet: is the operator running?";
                 Err(ApiError::new(ErrorCode::CapacityExhausted, message))
             }
@@ -291,24 +292,20 @@ fn unavailable(reason: &str) -> ApiError {
     ApiError::new(ErrorCode::StorageUnavailable, message)
 }
 
-/// The place, once there is one. `None`: nobody names one any more.
-async fn named(place: &mut watch::Receiver<Option<String>>) -> Option<String> {
-    place.wait_for(Option::is_some).await.ok()?.clone()
-}
-
 async fn probe_until_passed(
-    store: Arc<dyn SnapshotStore>,
+    (store, place): (Arc<dyn SnapshotStore>, Option<String>),
     seal: Arc<Seal>,
-    mut place: watch::Receiver<Option<String>>,
+    mut granted: watch::Receiver<bool>,
     (verdict, gate): (watch::Sender<Probe>, Gate),
     no_more: CancellationToken,
 ) {
-    let Some(Some(prefix)) = no_more.run_until_cancelled(named(&mut place)).await else { return };
+    let Some(Ok(_)) = no_more.run_until_cancelled(granted.wait_for(|granted| *granted)).await else { return };
     let mut wait = PROBE_WAIT_FIRST;
     while !no_more.is_cancelled() {
-        let tried = match seal.writer().await {
-            Ok(_) => dormouse_store::probe::conditional_writes(store.as_ref(), &prefix).await.map_err(|error| probe_error(&error)),
-            Err(error) => Err(sealed::keys_error(&error)),
+        let tried = match (seal.writer().await, &place) {
+            (Ok(_), Some(prefix)) => conditional_writes(store.as_ref(), prefix).await.map_err(|error| probe_error(&error)),
+            (Ok(_), None) => Ok(()),
+            (Err(error), _) => Err(sealed::keys_error(&error)),
         };
         match tried {
             Ok(()) => {

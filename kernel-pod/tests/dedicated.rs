@@ -83,7 +83,7 @@ async fn a_dedicated_pod_keeps_no_copy_of_a_session_that_sleeps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_what_it_needs_a_session_goes_elsewhere_and_its_pod_ends() {
+async fn without_what_it_needs_a_session_goes_elsewhere_and_its_pod_waits_for_another() {
     let world = World::default();
     let pod = world.dedicated_pod("a");
     assert!(pod.readiness().is_ready(), "else nothing would be placed on it: {:?}", pod.readiness().reasons());
@@ -91,9 +91,11 @@ async fn without_what_it_needs_a_session_goes_elsewhere_and_its_pod_ends() {
     assert_eq!((refused.code, refused.retryable), (ErrorCode::CapacityExhausted, true));
     assert!(refused.message.contains("operator"), "{}", refused.message);
     assert_eq!(world.store.requests(), 0, "it has no store to ask");
-    tokio::time::timeout(LONG, pod.spent()).await.expect("it is good for no other");
-    let vacant = world.dedicated_pod("b");
-    assert!(tokio::time::timeout(LONG, vacant.spent()).await.is_err(), "it waits for a session as long as that takes");
+    assert!(tokio::time::timeout(LONG, pod.spent()).await.is_err(), "it waits for a session as long as that takes");
+    assert_eq!(pod.info().used, 0);
+    pod.grant(&grant(&pod, "u2", "key")).unwrap();
+    assert_eq!(value(&pod, &assign(&pod, "u2", 1), "6 * 7").await, json!(42));
+    assert_eq!(pod.wake(assign(&pod, "u1", 2)).await.unwrap_err().code, ErrorCode::CapacityExhausted);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -76,6 +76,21 @@ impl Only {
         self.lock().uid.is_some()
     }
 
+    /// Whether it was given what its session needs.
+    pub(crate) fn has_grant(&self) -> bool {
+        self.lock().granted
+    }
+
+    /// Its session is not here any more. Who was given what that needs is good for no other, and who was not is as before.
+    pub(crate) fn leave(&self) {
+        let mut session = self.lock();
+        if session.granted {
+            self.ended.cancel();
+        } else {
+            session.uid = None;
+        }
+    }
+
     /// Whether it was given what this session needs.
     pub(crate) fn is_granted(&self, uid: &str) -> bool {
         let session = self.lock();
@@ -142,6 +157,17 @@ mod tests {
         assert!(!only.is_granted("a") && !only.is_granted("b"));
         assert!(only.grant(&grant("a", "key")).unwrap() && only.is_granted("a"));
         assert!(!only.grant(&grant("a", "another key")).unwrap(), "it had one before");
+    }
+
+    #[test]
+    fn only_a_pod_that_was_given_something_is_good_for_no_other() {
+        let only = only();
+        only.admit("a").unwrap();
+        only.leave();
+        assert!(!only.is_taken() && !only.has_grant());
+        assert!(only.grant(&grant("b", "key")).unwrap() && only.has_grant());
+        only.leave();
+        assert!(only.is_taken() && only.ended.is_cancelled());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{Pod, Shared};
 use crate::dedicated::Only;
 use crate::session::gone;
 
-/// How long a pod that has its session waits for it: when it does not come, or cannot begin, the pod ends, since it is good for no other.
+/// How long a pod that was given what its session needs waits for it: when it does not come, or cannot begin, the pod ends, since it is good for no other.
 const UNUSED_MAX: Duration = Duration::from_secs(60);
 
 /// Pause between two looks for that.
@@ -32,8 +32,7 @@ impl Pod {
         }
         if only.grant(grant)? {
             tracing::info!(uid = grant.uid, "the credentials of the pod's session are here");
-            // The name is part of no key.
-            host.storage.begin(host.session_key(&grant.uid, "").prefix());
+            host.storage.granted();
             host.reports.pod(self.info());
         }
         Ok(())
@@ -85,6 +84,9 @@ async fn end_unused(shared: Weak<Shared>) {
         let Some(only) = &shared.host.only else { return };
         if !only.is_taken() || shared.is_needed(only) {
             used = Instant::now();
+        } else if !only.has_grant() {
+            only.leave();
+            shared.host.reports.pod(shared.info());
         } else if used.elapsed() >= UNUSED_MAX {
             tracing::info!("nobody runs the session that the pod was given to");
             return only.end();

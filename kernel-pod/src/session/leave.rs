@@ -78,7 +78,7 @@ impl Actor {
             }
         }
         if let Some(only) = self.host.only.as_ref().filter(|_| !goes_on) {
-            only.end();
+            only.leave();
         }
     }
 }
