@@ -46,7 +46,7 @@ pub struct KernelPoolSpec {
     pub slots_per_pod: u32,
     /// Pods that are kept even when no session is live.
     pub warm_pods: u32,
-    /// The most pods there may be.
+    /// The most pods that run sessions. The one that reads what is stored, of a `Dedicated` pool, comes on top.
     pub max_pods: u32,
     /// The fewest pods there are, sessions or not. With `warmPods: 0`, too, a pool without sessions has none.
     pub min_pods: u32,
@@ -100,7 +100,8 @@ pub enum Isolation {
     /// Pods: many sessions run in one process, each in a WebAssembly memory of its own.
     #[default]
     Shared,
-    /// Nothing: a pod runs one session in its life, keeps no copy and no cache, and goes when that session sleeps.
+    /// Nothing: a pod runs one session in its life, with credentials that reach that session only, keeps no copy and no cache, and goes when that session
+    /// sleeps. One more pod reads what is stored of those that sleep, and runs none.
     Dedicated,
 }
 

@@ -1,7 +1,11 @@
 //! Kernel pods, as the API server shows them.
 
+use dormouse_crds::labels::{ROLE, ROLE_READER, ROLE_SESSION};
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
 
+/// Name of the container of a kernel pod.
+pub const KERNEL_CONTAINER: &str = "kernel";
 /// Bytes of an answer to a question.
 pub const ANSWER_BYTES_MAX: usize = 64 << 10;
 
@@ -10,6 +14,27 @@ pub const ANSWER_BYTES_MAX: usize = 64 << 10;
 pub fn is_over(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
     matches!(phase, "Failed" | "Succeeded")
+}
+
+/// Whether it runs sessions: all kernel pods do but readers.
+#[must_use]
+pub fn runs_sessions(pod: &Pod) -> bool {
+    pod.labels().get(ROLE).is_none_or(|role| role != ROLE_READER)
+}
+
+/// Whether it runs one session in its life, for which it is given what it needs, and knows what is stored of no other.
+#[must_use]
+pub fn is_dedicated(pod: &Pod) -> bool {
+    pod.labels().get(ROLE).is_some_and(|role| role == ROLE_SESSION)
+}
+
+/// The container of a kernel pod in which its process runs now, as the kubelet tells it. Each has an id of its own.
+#[must_use]
+pub fn container(pod: &Pod) -> Option<&str> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_deref()?;
+    let kernel = statuses.iter().find(|container| container.name == KERNEL_CONTAINER)?;
+    kernel.state.as_ref()?.running.as_ref()?;
+    kernel.container_id.as_deref().filter(|id| !id.is_empty())
 }
 
 /// `host:port`, with the brackets that an IPv6 address needs.
@@ -26,5 +51,32 @@ mod tests {
     fn ipv6_addresses_get_brackets() {
         assert_eq!(address_of("10.0.0.1", 7443), "10.0.0.1:7443");
         assert_eq!(address_of("fd00::1", 7443), "[fd00::1]:7443");
+    }
+
+    fn pod(role: Option<&str>, state: &serde_json::Value) -> Pod {
+        let labels = role.map(|role| serde_json::json!({ ROLE: role })).unwrap_or_default();
+        let container = |name: &str, id: &str, state: &serde_json::Value| serde_json::json!({ "name": name, "containerID": id, "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state });
+        let running = serde_json::json!({ "running": {} });
+        let statuses = [container("sidecar", "containerd://1", &running), container(KERNEL_CONTAINER, "containerd://2", state)];
+        serde_json::from_value(serde_json::json!({ "metadata": { "labels": labels }, "status": { "containerStatuses": statuses } }))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_role_says_what_a_pod_does_and_one_without_does_both() {
+        let running = serde_json::json!({ "running": {} });
+        for (role, runs, dedicated) in [(None, true, false), (Some(ROLE_SESSION), true, true), (Some(ROLE_READER), false, false)] {
+            let pod = pod(role, &running);
+            assert_eq!((runs_sessions(&pod), is_dedicated(&pod)), (runs, dedicated), "{role:?}");
+        }
+    }
+
+    #[test]
+    fn the_container_is_the_one_in_which_the_process_runs_now() {
+        assert_eq!(container(&pod(None, &serde_json::json!({ "running": {} }))), Some("containerd://2"));
+        for state in [serde_json::json!({}), serde_json::json!({ "terminated": { "exitCode": 0 } }), serde_json::json!({ "waiting": {} })] {
+            assert_eq!(container(&pod(None, &state)), None, "{state}");
+        }
+        assert_eq!(container(&Pod::default()), None);
     }
 }

@@ -5,7 +5,7 @@ use dormouse_crds::{
     NameRef,
     pool::{Encryption, Isolation, KernelPool, KernelPoolSpec, Kms, Resources, Scheduling, Storage},
 };
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 
 use super::*;
 use crate::pool::validate::validate;
@@ -36,7 +36,19 @@ fn built(spec: KernelPoolSpec) -> Built {
 }
 
 fn pod(built: &Built) -> PodSpec {
-    built.deployment.spec.clone().unwrap().template.spec.unwrap()
+    template(&built.deployment).spec.unwrap()
+}
+
+fn template(deployment: &Deployment) -> PodTemplateSpec {
+    deployment.spec.clone().unwrap().template
+}
+
+fn secrets(pod: &PodSpec) -> Vec<String> {
+    pod.volumes.iter().flatten().filter_map(|volume| volume.secret.as_ref()?.secret_name.clone()).collect()
+}
+
+fn env(pod: &PodSpec, name: &str) -> Option<String> {
+    pod.containers[0].env.iter().flatten().find(|env| env.name == name).and_then(|env| env.value.clone())
 }
 
 #[test]
@@ -73,8 +85,7 @@ fn no_secret_is_in_the_environment() {
         assert!(source.secret_key_ref.is_none() && source.config_map_key_ref.is_none(), "{}", variable.name);
     }
     assert!(pod.containers[0].env_from.is_none());
-    let secrets: Vec<_> = pod.volumes.iter().flatten().filter_map(|v| v.secret.as_ref()?.secret_name.clone()).collect();
-    assert_eq!(secrets, ["dormouse-storage-default", "dormouse-kernel-default-tls"]);
+    assert_eq!(secrets(&pod), ["dormouse-storage-default", "dormouse-kernel-default-tls"]);
 }
 
 #[test]
@@ -337,12 +348,60 @@ fn pods_run_where_the_pool_says_and_are_spread_without_a_word() {
     assert_eq!((rack.topology_key.as_str(), own[POOL].as_str()), ("rack", "default"));
 }
 
+fn dedicated() -> KernelPoolSpec {
+    KernelPoolSpec { isolation: Isolation::Dedicated, slots_per_pod: 50, ..KernelPoolSpec::default() }
+}
+
 #[test]
-fn a_dedicated_pod_has_one_slot_and_no_cache_whatever_is_said() {
-    let built = built(KernelPoolSpec { isolation: Isolation::Dedicated, slots_per_pod: 50, ..KernelPoolSpec::default() });
+fn a_dedicated_pod_has_one_slot_and_no_cache_whatever_is_said_and_nothing_but_a_certificate() {
+    let built = built(dedicated());
     let pod = pod(&built);
-    let env = |name: &str| pod.containers[0].env.iter().flatten().find(|env| env.name == name).and_then(|env| env.value.clone());
-    assert_eq!(env("DORMOUSE_SLOTS").as_deref(), Some("1"));
-    assert_eq!(env("DORMOUSE_DISK_CACHE_BYTES").as_deref(), Some("0"));
-    assert_eq!(env("DORMOUSE_ISOLATION").as_deref(), Some("dedicated"));
+    assert_eq!(env(&pod, "DORMOUSE_SLOTS").as_deref(), Some("1"));
+    assert_eq!(env(&pod, "DORMOUSE_DISK_CACHE_BYTES").as_deref(), Some("0"));
+    assert_eq!(env(&pod, "DORMOUSE_ISOLATION").as_deref(), Some("dedicated"));
+    assert_eq!(secrets(&pod), ["dormouse-vacant-default-tls"]);
+    let mounts: Vec<_> = pod.containers[0].volume_mounts.iter().flatten().map(|mount| mount.name.as_str()).collect();
+    assert_eq!(mounts, ["tmp", "disk-cache", "tls"]);
+    let labels = template(&built.deployment).metadata.unwrap().labels.unwrap();
+    assert_eq!((labels[POOL].as_str(), labels[ROLE].as_str()), ("default", ROLE_SESSION));
+}
+
+#[test]
+fn a_dedicated_pool_has_a_reader_while_it_has_pods() {
+    let config = config();
+    let replicas = |spec: KernelPoolSpec, replicas: u32| {
+        let built = build(&validate(&pool(spec), &config).unwrap(), replicas, "dormouse-system", &config.network).unwrap();
+        built.reader.spec.unwrap().replicas
+    };
+    assert_eq!([0, 1, 7].map(|pods| replicas(dedicated(), pods)), [Some(0), Some(1), Some(1)]);
+    assert_eq!(replicas(KernelPoolSpec::default(), 7), Some(0), "of another pool what was there goes");
+
+    let built = built(dedicated());
+    let (own, reader) = (pod(&built), template(&built.reader).spec.unwrap());
+    assert_eq!(built.reader.metadata.name.as_deref(), Some("dormouse-reader-default"));
+    assert_eq!(built.reader.metadata.owner_references, built.deployment.metadata.owner_references);
+    assert_eq!(env(&reader, "DORMOUSE_ISOLATION").as_deref(), Some("reader"));
+    assert_eq!(env(&reader, "DORMOUSE_DISK_CACHE_BYTES").as_deref(), Some("0"));
+    assert_eq!(secrets(&reader), ["dormouse-reader-default", "dormouse-vacant-default-tls"]);
+    assert_eq!(reader.containers[0].image, own.containers[0].image);
+    assert_eq!(reader.containers[0].resources, own.containers[0].resources);
+    assert_eq!((&reader.security_context, reader.automount_service_account_token), (&own.security_context, Some(false)));
+}
+
+#[test]
+fn whose_pods_they_are_is_told_apart_and_a_policy_is_for_all_of_them() {
+    let built = built(dedicated());
+    let labels = |deployment: &Deployment| template(deployment).metadata.unwrap().labels.unwrap();
+    let (own, reader) = (labels(&built.deployment), labels(&built.reader));
+    let selects = |selector: &LabelSelector, labels: &BTreeMap<String, String>| {
+        selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
+    };
+    let selector = built.reader.spec.unwrap().selector;
+    assert!(selects(&selector, &reader) && !selects(&selector, &own));
+    let before = self::built(KernelPoolSpec::default()).deployment.spec.unwrap().selector;
+    assert_eq!(built.deployment.spec.unwrap().selector, before, "it cannot be changed");
+    let policy = built.network_policy.spec.unwrap().pod_selector.unwrap();
+    assert!(selects(&policy, &own) && selects(&policy, &reader));
+    let budget = built.disruption_budget.spec.unwrap().selector.unwrap();
+    assert!(selects(&budget, &own) && !selects(&budget, &reader), "a reader that is not ready keeps no node");
 }
