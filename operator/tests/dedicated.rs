@@ -5,8 +5,12 @@ use std::{collections::BTreeSet, net::SocketAddr, time::SystemTime};
 use crate::support::{Cluster, FakePod, SYSTEM, apply, is_denied, pool};
 use axum::{Router, routing::get};
 use bytes::Bytes;
+use dormouse_crds::session::SnapshotStatus;
 use dormouse_lifecycle::SessionKey;
-use dormouse_protocol::kernel::Grant;
+use dormouse_protocol::{
+    kernel::{Grant, StoredStatus},
+    session::State,
+};
 use dormouse_service::{
     ca::{CertPem, LEAF_VALIDITY},
     tls::{Identity, PeerClient, PeerIdentity, Process, Server, TlsFiles, require},
@@ -18,7 +22,8 @@ use reqwest::Method;
 use tokio_util::sync::CancellationToken;
 
 const FLAGS: [&str; 1] = ["--orphan-sweep-interval-seconds=0"];
-const DEDICATED: &str = "isolation: Dedicated, warmPods: 1";
+/// It has pods for all sessions of a test, so that it gets no smaller in between.
+const DEDICATED: &str = "isolation: Dedicated, warmPods: 3";
 const READER: [&str; 2] = ["deployment", "dormouse-reader-default"];
 const SESSIONS: [&str; 2] = ["deployment", "dormouse-kernel-default"];
 const VACANT: &str = "dormouse-vacant-default-tls";
@@ -62,7 +67,7 @@ fn secrets(cluster: &Cluster, deployment: &[&str]) -> BTreeSet<String> {
 
 /// How often the operator has written to a pod.
 fn notes(cluster: &Cluster) -> usize {
-    cluster.written(0).iter().filter(|write| write.resource == "pods").count()
+    cluster.written(0).iter().filter(|write| write.resource == "pods" && write.code == 200).count()
 }
 
 /// Answers requests of `peers` under this certificate.
@@ -203,4 +208,42 @@ async fn a_dedicated_pod_is_told_whom_to_trust_while_one_authority_follows_anoth
     };
     cluster.until("so do those that have nothing yet", vacant).await;
     assert_eq!(notes(&cluster), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dedicated_pod_was_given_is_given_anew_before_it_ends() {
+    let cluster = Cluster::start(&[FLAGS[0], "--certificate-seconds=9"]).await;
+    apply(&cluster.server, &pool(DEDICATED));
+    let pod = cluster.dedicated_pod(1, "containerd://1").await;
+    let uid = cluster.session("a", "");
+    cluster.place("a", &pod, 1);
+    cluster.until("it is given again and again", async || pod.granted.lock().unwrap().len() > 2).await;
+    let granted = pod.granted.lock().unwrap().clone();
+    assert!(granted.iter().all(|grant| grant.uid == uid && grant.boot == pod.boot));
+    let certificates: BTreeSet<&str> = granted.iter().map(|grant| grant.certificate.cert.as_str()).collect();
+    assert_eq!((certificates.len(), notes(&cluster)), (granted.len(), 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dedicated_pod_that_is_gone_had_stored_its_pools_reader_tells() {
+    let cluster = Cluster::start(&FLAGS).await;
+    apply(&cluster.server, &pool(DEDICATED));
+    let (one, two) = (cluster.dedicated_pod(1, "containerd://1").await, cluster.dedicated_pod(2, "containerd://2").await);
+    let reader = cluster.reader(3).await;
+    let told = |due: &str| {
+        let (engine_digest, time) = ("e".to_owned(), "2026-01-02T00:00:00Z".to_owned());
+        let snapshot = SnapshotStatus { epoch: 1, sequence: 9, bytes: 10, engine_digest, time, encrypted: false };
+        Some(StoredStatus { snapshot: Some(snapshot), next_wake_time: Some(due.to_owned()), ..StoredStatus::default() })
+    };
+    *two.stored.lock().unwrap() = told("2031-01-01T00:00:00Z");
+    *reader.stored.lock().unwrap() = told("2032-01-01T00:00:00Z");
+    let uid = cluster.session("a", "");
+    cluster.place("a", &one, 1);
+    one.report("a", &uid, |report| report.state = State::Hibernated);
+    cluster.server.kubectl(&["wait", "--for=condition=Hibernated", "kernelsession", "a", "-n", "team", "--timeout=120s"]).unwrap();
+    cluster.server.kubectl(&["delete", "pod", &one.name, "-n", "team", "--force", "--grace-period=0"]).unwrap();
+    let placement = || cluster.get(&["kernelsession", "a"], "{.status.placement.pod}");
+    cluster.until("the placement is cleared", async || placement().is_empty()).await;
+    let due = cluster.get(&["kernelsession", "a"], "{.status.nextWakeTime}");
+    assert_eq!(due, "2032-01-01T00:00:00Z", "and not another pod that runs a session");
 }

@@ -112,8 +112,10 @@ impl Placed<'_> {
         if let Some(due) = context.grants.due(&placement.pod_uid, (&self.uid, &placement.boot), &authority, now) {
             return Ok(Some(due));
         }
-        let pool =
-            self.pool().ok_or_else(|| ReconcileError::Pod(format!("there is no KernelPool {} to be read", self.session.spec.pool)))?;
+        let pool = self
+            .pool()
+            .await
+            .ok_or_else(|| ReconcileError::Pod(format!("there is no KernelPool {} to be read", self.session.spec.pool)))?;
         // At the same time: somebody waits. Where the pod is refused, nobody waits for the other.
         let (ip, (storage, storage_due)) = tokio::try_join!(self.note(), self.storage(&pool))?;
         let names = names_of_session(&*pool, &placement.pod, &self.uid);
@@ -140,11 +142,11 @@ impl Placed<'_> {
             // A pod knows what it is. Its pool may be something else by now.
             return is_dedicated(&pod);
         }
-        let _ = caches.pools.wait_until_ready().await;
-        self.pool().is_some_and(|pool| pool.spec.isolation == Isolation::Dedicated)
+        self.pool().await.is_some_and(|pool| pool.spec.isolation == Isolation::Dedicated)
     }
 
-    fn pool(&self) -> Option<Arc<KernelPool>> {
+    async fn pool(&self) -> Option<Arc<KernelPool>> {
+        let _ = self.context.caches.pools.wait_until_ready().await;
         self.context.caches.pools.get(&ObjectRef::new(&self.session.spec.pool).within(&self.namespace))
     }
 

@@ -97,6 +97,11 @@ impl Cluster {
         pod
     }
 
+    /// One that tells what is stored of the sessions of a dedicated pool.
+    pub async fn reader(&self, number: u8) -> Arc<FakePod> {
+        self.labelled(number, 1, ", dormouse.dev/role: reader").await
+    }
+
     async fn labelled(&self, number: u8, slots: u32, labels: &str) -> Arc<FakePod> {
         let name = format!("k{number}");
         apply(
