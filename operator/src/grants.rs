@@ -6,20 +6,21 @@
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use dormouse_control::session::Key;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::pods::Container;
 
 /// How long it is believed of a container that was given to another session that it has been followed by one of which the kubelet has not told yet.
-pub const FOLLOWED_BELIEVED: Duration = Duration::from_secs(5);
+const FOLLOWED_BELIEVED: SignedDuration = SignedDuration::from_secs(5);
+/// By how much the clock of a node may be behind or ahead.
+const CLOCKS_DIFFER_MAX: SignedDuration = SignedDuration::from_secs(5);
 
 /// What is to be done about a process that a session was placed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// The kubelet has not told yet in which container it runs.
-    Wait,
     /// This is to be noted as the pod's annotation, before anything is given.
     Note(String),
     /// It stands there already.
@@ -37,8 +38,8 @@ pub struct Observed<'a> {
     pub session: &'a str,
     /// The pod's annotation.
     pub annotation: Option<&'a str>,
-    /// The container in which its process runs, as the kubelet says.
-    pub container: Option<&'a str>,
+    /// The container in which its process runs, by the id that the kubelet says.
+    pub container: &'a str,
     /// Since when this process has been refused.
     pub refused_since: Option<Timestamp>,
     /// Now.
@@ -49,14 +50,13 @@ impl Observed<'_> {
     /// Decides it.
     #[must_use]
     pub fn step(&self) -> Step {
-        let Some(container) = self.container else { return Step::Wait };
+        let container = self.container;
         let given = self.annotation.and_then(|given| given.split_once(' '));
         match given.filter(|(given, _)| *given == container) {
             None => Step::Note(format!("{container} {}", self.session)),
             Some((_, session)) if session == self.session => Step::Give,
             Some(_) => {
-                let believed = jiff::SignedDuration::try_from(FOLLOWED_BELIEVED).unwrap_or_default();
-                let is_over = |since: Timestamp| self.now.duration_since(since) >= believed;
+                let is_over = |since: Timestamp| self.now.duration_since(since) >= FOLLOWED_BELIEVED;
                 if self.refused_since.is_some_and(is_over) { Step::Retire } else { Step::Refuse }
             }
         }
@@ -72,10 +72,25 @@ pub struct Given {
     pub boot: String,
     /// Names what everybody is to trust, as the process was told it.
     pub authority: String,
+    /// In which container it was taken to be.
+    pub container: String,
+    /// When.
+    pub at: Timestamp,
     /// When it is to be given anew.
     pub due: Timestamp,
     /// The object of the session.
     pub of: Key,
+}
+
+impl Given {
+    /// Whether the pod's container is noted as this session's, or began too late to be the one whose process was given it. The kubelet may have told of the
+    /// one before when it was given: then it is noted for this one, too, or the process could be placed another session.
+    fn is_noted(&self, container: Option<Container<'_>>) -> bool {
+        container.is_none_or(|container| {
+            let is_later = |started: Timestamp| started.duration_since(self.at) > CLOCKS_DIFFER_MAX;
+            container.id == self.container || container.started.is_some_and(is_later)
+        })
+    }
 }
 
 /// A process that is not given the session that was placed on it.
@@ -99,13 +114,20 @@ struct Remembered {
 pub struct Grants(Mutex<HashMap<String, Remembered>>);
 
 impl Grants {
-    /// When the process `boot` of a pod is to be given anew what it was given for a session; `None`: now.
+    /// When the process `boot` of a pod, which runs in `container`, is to be given anew what it was given for a session; `None`: now.
     #[must_use]
-    pub fn due(&self, pod_uid: &str, (session, boot): (&str, &str), authority: &str, now: Timestamp) -> Option<Timestamp> {
+    pub fn due(
+        &self,
+        pod_uid: &str,
+        (session, boot): (&str, &str),
+        container: Option<Container<'_>>,
+        authority: &str,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
         let pods = self.lock();
         let given = pods.get(pod_uid)?.given.as_ref()?;
         let is_same = (given.session.as_str(), given.boot.as_str(), given.authority.as_str()) == (session, boot, authority);
-        Some(given.due).filter(|due| is_same && *due > now)
+        Some(given.due).filter(|due| is_same && given.is_noted(container) && *due > now)
     }
 
     /// It was given something.
@@ -133,17 +155,6 @@ impl Grants {
         let mut pods = self.lock();
         let refused = pods.get_mut(pod_uid).and_then(|remembered| remembered.refused.as_mut());
         refused.filter(|refused| refused.boot == boot).is_some_and(|refused| !std::mem::replace(&mut refused.retired, true))
-    }
-
-    /// The pod has another process.
-    pub fn forget_process(&self, pod_uid: &str, boot: &str) {
-        let mut pods = self.lock();
-        let Some(remembered) = pods.get_mut(pod_uid) else { return };
-        remembered.given.take_if(|given| given.boot == boot);
-        remembered.refused.take_if(|refused| refused.boot == boot);
-        if remembered.given.is_none() && remembered.refused.is_none() {
-            pods.remove(pod_uid);
-        }
     }
 
     /// The pod is gone.
@@ -175,45 +186,41 @@ mod tests {
     #[test]
     fn a_container_is_given_to_one_session_and_one_that_follows_it_to_another() {
         let step =
-            |annotation, container, refused_since| Observed { session: "s-1", annotation, container, refused_since, now: at(100) }.step();
+            |annotation, refused_since| Observed { session: "s-1", annotation, container: "c://1", refused_since, now: at(100) }.step();
         let note = || Step::Note("c://1 s-1".to_owned());
-        for (annotation, container, refused_since, expected) in [
-            (None, None, None, Step::Wait),
-            (Some("c://1 s-1"), None, None, Step::Wait),
-            (None, Some("c://1"), None, note()),
-            (Some("c://1 s-1"), Some("c://1"), None, Step::Give),
-            (Some("c://0 s-1"), Some("c://1"), None, note()),
-            (Some("c://0 s-2"), Some("c://1"), None, note()),
-            (Some("c://0 s-2"), Some("c://1"), Some(at(1)), note()),
-            (Some("c://1 s-2"), Some("c://1"), None, Step::Refuse),
-            (Some("c://1 s-2"), Some("c://1"), Some(at(96)), Step::Refuse),
-            (Some("c://1 s-2"), Some("c://1"), Some(at(95)), Step::Retire),
-            (Some("c://1 s-1"), Some("c://1"), Some(at(1)), Step::Give),
-            (Some("c://1 "), Some("c://1"), None, Step::Refuse),
-            (Some("nonsense"), Some("c://1"), None, note()),
+        for (annotation, refused_since, expected) in [
+            (None, None, note()),
+            (Some("c://1 s-1"), None, Step::Give),
+            (Some("c://0 s-1"), None, note()),
+            (Some("c://0 s-2"), None, note()),
+            (Some("c://0 s-2"), Some(at(1)), note()),
+            (Some("c://1 s-2"), None, Step::Refuse),
+            (Some("c://1 s-2"), Some(at(96)), Step::Refuse),
+            (Some("c://1 s-2"), Some(at(95)), Step::Retire),
+            (Some("c://1 s-1"), Some(at(1)), Step::Give),
+            (Some("c://1 "), None, Step::Refuse),
+            (Some("nonsense"), None, note()),
         ] {
-            assert_eq!(step(annotation, container, refused_since), expected, "{annotation:?} {container:?} {refused_since:?}");
+            assert_eq!(step(annotation, refused_since), expected, "{annotation:?} {refused_since:?}");
         }
     }
 
     fn given(session: &str, boot: &str, authority: &str, due: i64) -> Given {
-        let text = |text: &str| text.to_owned();
-        Given { session: text(session), boot: text(boot), authority: text(authority), due: at(due), of: Key::new("team", session) }
+        let [session, boot, authority, container] = [session, boot, authority, "c://1"].map(str::to_owned);
+        Given { of: Key::new("team", session.as_str()), session, boot, authority, container, at: at(50), due: at(due) }
     }
 
     #[test]
     fn what_was_given_is_given_anew_when_it_is_due_or_to_another_process_or_under_another_authority() {
         let grants = Grants::default();
         grants.given("p", given("s", "b", "f", 100));
-        let due = |pod, session, boot, authority, now| grants.due(pod, (session, boot), authority, at(now));
+        let due = |pod, session, boot, authority, now| grants.due(pod, (session, boot), None, authority, at(now));
         assert_eq!(due("p", "s", "b", "f", 99), Some(at(100)));
         for (pod, session, boot, authority, now) in
             [("p", "s", "b", "f", 100), ("q", "s", "b", "f", 1), ("p", "t", "b", "f", 1), ("p", "s", "c", "f", 1), ("p", "s", "b", "g", 1)]
         {
             assert_eq!(due(pod, session, boot, authority, now), None, "{pod} {session} {boot} {authority} {now}");
         }
-        grants.forget_process("p", "c");
-        assert!(due("p", "s", "b", "f", 1).is_some(), "another process is forgotten");
         assert_eq!(grants.take_others("f"), []);
         assert_eq!(grants.take_others("g"), [Key::new("team", "s")]);
         assert_eq!(grants.take_others("g"), [], "each is told of once");
@@ -221,6 +228,17 @@ mod tests {
         grants.given("p", given("s", "b", "f", 100));
         grants.forget("p");
         assert!(grants.lock().is_empty());
+    }
+
+    #[test]
+    fn a_container_that_the_kubelet_tells_of_late_is_noted_if_its_process_may_be_the_one_that_was_given_something() {
+        let grants = Grants::default();
+        grants.given("p", given("s", "b", "f", 100));
+        let due = |id, started| grants.due("p", ("s", "b"), Some(Container { id, started }), "f", at(60));
+        assert_eq!(due("c://1", None), Some(at(100)));
+        for (started, is_noted) in [(None, false), (Some(at(49)), false), (Some(at(55)), false), (Some(at(56)), true)] {
+            assert_eq!(due("c://2", started).is_some(), is_noted, "{started:?}");
+        }
     }
 
     #[test]
@@ -236,9 +254,5 @@ mod tests {
         assert_eq!(grants.refused_since("p", "b"), Some(at(1)), "whoever had it before has it still");
         grants.refuse("p", "c", at(3));
         assert_eq!((grants.refused_since("p", "c"), grants.refused_since("p", "b")), (Some(at(3)), None), "one process a pod");
-        grants.forget_process("p", "c");
-        assert_eq!((grants.refused_since("p", "c"), grants.lock().len()), (None, 1));
-        grants.forget_process("p", "b");
-        assert!(grants.lock().is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! Kernel pods, as the API server shows them.
 
 use dormouse_crds::labels::{ROLE, ROLE_READER, ROLE_SESSION};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
@@ -28,13 +29,23 @@ pub fn is_dedicated(pod: &Pod) -> bool {
     pod.labels().get(ROLE).is_some_and(|role| role == ROLE_SESSION)
 }
 
-/// The container of a kernel pod in which its process runs now, as the kubelet tells it. Each has an id of its own.
+/// A container that runs, as the kubelet tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Container<'a> {
+    /// Its id. The one that follows it in its pod has another.
+    pub id: &'a str,
+    /// When it began, by the clock of its node.
+    pub started: Option<Timestamp>,
+}
+
+/// The container in which the process of a kernel pod runs now.
 #[must_use]
-pub fn container(pod: &Pod) -> Option<&str> {
+pub fn container(pod: &Pod) -> Option<Container<'_>> {
     let statuses = pod.status.as_ref()?.container_statuses.as_deref()?;
     let kernel = statuses.iter().find(|container| container.name == KERNEL_CONTAINER)?;
-    kernel.state.as_ref()?.running.as_ref()?;
-    kernel.container_id.as_deref().filter(|id| !id.is_empty())
+    let running = kernel.state.as_ref()?.running.as_ref()?;
+    let id = kernel.container_id.as_deref().filter(|id| !id.is_empty())?;
+    Some(Container { id, started: running.started_at.as_ref().map(|time| time.0) })
 }
 
 /// `host:port`, with the brackets that an IPv6 address needs.
@@ -73,7 +84,10 @@ mod tests {
 
     #[test]
     fn the_container_is_the_one_in_which_the_process_runs_now() {
-        assert_eq!(container(&pod(None, &serde_json::json!({ "running": {} }))), Some("containerd://2"));
+        let begun = serde_json::json!({ "running": { "startedAt": "1970-01-01T00:01:00Z" } });
+        let started = Timestamp::from_second(60).unwrap();
+        assert_eq!(container(&pod(None, &begun)), Some(Container { id: "containerd://2", started: Some(started) }));
+        assert_eq!(container(&pod(None, &serde_json::json!({ "running": {} }))).map(|container| container.started), Some(None));
         for state in [serde_json::json!({}), serde_json::json!({ "terminated": { "exitCode": 0 } }), serde_json::json!({ "waiting": {} })] {
             assert_eq!(container(&pod(None, &state)), None, "{state}");
         }

@@ -36,6 +36,8 @@ use crate::{
 
 /// How long it may take from the first question to the pod's answer. It holds one of the namespace's turns meanwhile.
 const GRANT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the pod may take to take it.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// How soon it is tried again where something is in the way.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Attempts to note in a pod whose it is, while others write it.
@@ -64,6 +66,12 @@ impl From<kube::Error> for Stop {
     fn from(error: kube::Error) -> Self {
         Self::Failed(error.into())
     }
+}
+
+/// Where a process is whose container is noted as a session's.
+struct Noted {
+    ip: String,
+    container: String,
 }
 
 /// A session that is placed.
@@ -103,51 +111,56 @@ pub(super) async fn ensure(session: &KernelSession, context: &Context) -> Option
 impl Placed<'_> {
     /// Gives it, if it is due. The answer is when it will be; `None`: the pod is one that needs nothing.
     async fn attempt(&self) -> Result<Option<Timestamp>, Stop> {
-        if !self.is_on_vacant().await {
+        let known = self.known_pod().await;
+        if !self.may_be_vacant(known.as_deref()).await {
             return Ok(None);
         }
-        let (context, placement, now) = (self.context, self.placement, Timestamp::now());
+        let (context, placement) = (self.context, self.placement);
         // Read first: of what changes meanwhile the next look is told.
-        let authority = context.authority.fingerprint();
-        if let Some(due) = context.grants.due(&placement.pod_uid, (&self.uid, &placement.boot), &authority, now) {
+        let (authority, now) = (context.authority.fingerprint(), Timestamp::now());
+        let container = known.as_deref().and_then(container);
+        if let Some(due) = context.grants.due(&placement.pod_uid, (&self.uid, &placement.boot), container, &authority, now) {
             return Ok(Some(due));
         }
-        let pool = self
-            .pool()
-            .await
-            .ok_or_else(|| ReconcileError::Pod(format!("there is no KernelPool {} to be read", self.session.spec.pool)))?;
+        let missing = || ReconcileError::Pod(format!("there is no KernelPool {} that can be read", self.session.spec.pool));
+        let pool = self.pool().await.ok_or_else(missing)?;
         // At the same time: somebody waits. Where the pod is refused, nobody waits for the other.
-        let (ip, (storage, storage_due)) = tokio::try_join!(self.note(), self.storage(&pool))?;
+        let (noted, (storage, storage_due)) = tokio::try_join!(self.note(), self.storage(&pool))?;
         let names = names_of_session(&*pool, &placement.pod, &self.uid);
         let (certificate, certificate_due) = context.authority.issue_client(&names).map_err(ReconcileError::from)?;
-        let grant =
-            Grant { uid: self.uid.clone(), boot: placement.boot.clone(), storage: granted(storage), certificate: certified(certificate) };
-        self.hand_over(&ip, &grant).await?;
+        let (uid, boot) = (self.uid.clone(), placement.boot.clone());
+        let grant = Grant { uid: uid.clone(), boot: boot.clone(), storage: granted(storage), certificate: certified(certificate) };
+        self.hand_over(&noted.ip, &grant).await?;
         let due = storage_due.min(certificate_due);
         let of = Key::new(self.namespace.clone(), self.session.name_any());
-        let given = Given { session: self.uid.clone(), boot: placement.boot.clone(), authority, due, of };
+        let given = Given { session: uid, boot, authority, container: noted.container, at: Timestamp::now(), due, of };
         context.grants.given(&placement.pod_uid, given);
         context.metrics.grants.inc();
         tracing::debug!(namespace = self.namespace, name = self.session.name_any(), pod = placement.pod, %due, "a pod has what its session needs");
         Ok(Some(due))
     }
 
-    /// Whether its process may be one that has nothing by itself.
-    async fn is_on_vacant(&self) -> bool {
-        let caches = &self.context.caches;
+    /// The pod, as the watch has told of it.
+    async fn known_pod(&self) -> Option<Arc<Pod>> {
+        let pods = &self.context.caches.pods;
         // An error means that this process ends.
-        let _ = caches.pods.wait_until_ready().await;
-        let pod = caches.pods.get(&ObjectRef::new(&self.placement.pod).within(&self.namespace));
-        if let Some(pod) = pod.filter(|pod| pod.metadata.uid.as_ref() == Some(&self.placement.pod_uid)) {
-            // A pod knows what it is. Its pool may be something else by now.
-            return is_dedicated(&pod);
+        let _ = pods.wait_until_ready().await;
+        let pod = pods.get(&ObjectRef::new(&self.placement.pod).within(&self.namespace));
+        pod.filter(|pod| pod.metadata.uid.as_ref() == Some(&self.placement.pod_uid))
+    }
+
+    /// Whether its process may be one that has nothing by itself. A pod knows what it is; its pool may be something else by now.
+    async fn may_be_vacant(&self, known: Option<&Pod>) -> bool {
+        match known {
+            Some(pod) => is_dedicated(pod),
+            None => self.pool().await.is_some_and(|pool| pool.spec.isolation == Isolation::Dedicated),
         }
-        self.pool().await.is_some_and(|pool| pool.spec.isolation == Isolation::Dedicated)
     }
 
     async fn pool(&self) -> Option<Arc<KernelPool>> {
-        let _ = self.context.caches.pools.wait_until_ready().await;
-        self.context.caches.pools.get(&ObjectRef::new(&self.session.spec.pool).within(&self.namespace))
+        let pools = &self.context.caches.pools;
+        let _ = pools.wait_until_ready().await;
+        pools.get(&ObjectRef::new(&self.session.spec.pool).within(&self.namespace))
     }
 
     /// Whether this is a pod that the session may be in, and has nothing by itself.
@@ -156,23 +169,23 @@ impl Placed<'_> {
         is_same && !is_over(pod) && is_dedicated(pod) && pod.labels().get(POOL) == Some(&self.session.spec.pool)
     }
 
-    /// Notes in the pod that its container is this session's, which is read afresh for that. Answers the pod's address.
-    async fn note(&self) -> Result<String, Stop> {
+    /// Notes in the pod that its container is this session's, which is read afresh for that.
+    async fn note(&self) -> Result<Noted, Stop> {
         let (context, placement) = (self.context, self.placement);
         let api: Api<Pod> = Api::namespaced(context.client.clone(), &self.namespace);
         for _ in 0..NOTES_MAX {
             let pod = api.get_opt(&placement.pod).await?.filter(|pod| self.is_its_pod(pod)).ok_or(Stop::Gone)?;
             let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).filter(|ip| !ip.is_empty()).ok_or(Stop::Wait)?;
+            let container = container(&pod).ok_or(Stop::Wait)?.id.to_owned();
             let observed = Observed {
                 session: &self.uid,
                 annotation: pod.annotations().get(GRANTED).map(String::as_str),
-                container: container(&pod),
+                container: &container,
                 refused_since: context.grants.refused_since(&placement.pod_uid, &placement.boot),
                 now: Timestamp::now(),
             };
             let note = match observed.step() {
-                Step::Wait => return Err(Stop::Wait),
-                Step::Give => return Ok(ip),
+                Step::Give => return Ok(Noted { ip, container }),
                 step @ (Step::Refuse | Step::Retire) => {
                     context.grants.refuse(&placement.pod_uid, &placement.boot, observed.now);
                     if step == Step::Retire {
@@ -185,7 +198,7 @@ impl Placed<'_> {
             let patch = json!({ "metadata": { "resourceVersion": pod.resource_version(), "annotations": { GRANTED: note } } });
             let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
             match api.patch_metadata(&placement.pod, &params, &Patch::Merge(&patch)).await {
-                Ok(_) => return Ok(ip),
+                Ok(_) => return Ok(Noted { ip, container }),
                 Err(kube::Error::Api(answer)) if answer.is_not_found() => return Err(Stop::Gone),
                 // What was read is not so any more: the container may be another one.
                 Err(kube::Error::Api(answer)) if answer.is_conflict() => {}
@@ -221,10 +234,7 @@ impl Placed<'_> {
         let answer = self.ask(ip, "/v1/grant", grant).await.map_err(|error| ReconcileError::Pod(error.to_string()))?;
         match answer {
             status if status.is_success() => Ok(()),
-            StatusCode::GONE => {
-                self.context.grants.forget_process(&self.placement.pod_uid, &self.placement.boot);
-                Err(Stop::Gone)
-            }
+            StatusCode::GONE => Err(Stop::Gone),
             status => Err(ReconcileError::Pod(format!("{status} to what its session needs")).into()),
         }
     }
@@ -248,7 +258,7 @@ impl Placed<'_> {
     async fn ask(&self, ip: &str, path: &str, body: &(impl Serialize + Sync)) -> Result<StatusCode, reqwest::Error> {
         let peer = Identity::kernel(&self.namespace, &self.session.spec.pool, &self.placement.pod);
         let request = self.context.peer_client().request(Method::POST, &peer, &address_of(ip, KERNEL_PORT), path);
-        Ok(request.json(body).send().await?.status())
+        Ok(request.timeout(ANSWER_TIMEOUT).json(body).send().await?.status())
     }
 }
 
