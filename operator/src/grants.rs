@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::pods::Container;
 
 /// How long it is believed of a container that was given to another session that it has been followed by one of which the kubelet has not told yet.
-const FOLLOWED_BELIEVED: SignedDuration = SignedDuration::from_secs(5);
+const FOLLOWED_BELIEVED: SignedDuration = SignedDuration::from_secs(10);
 /// By how much the clock of a node may be behind or ahead.
 const CLOCKS_DIFFER_MAX: SignedDuration = SignedDuration::from_secs(5);
 
@@ -25,7 +25,7 @@ pub enum Step {
     Note(String),
     /// It stands there already.
     Give,
-    /// The container was given to another session, but may have ended since.
+    /// The container was given to another session, or to another process, but may have ended since.
     Refuse,
     /// It was, and lives: its process said that it is vacant, which it is not.
     Retire,
@@ -40,6 +40,8 @@ pub struct Observed<'a> {
     pub annotation: Option<&'a str>,
     /// The container in which its process runs, by the id that the kubelet says.
     pub container: &'a str,
+    /// Whether it is known that another process was given something there. A container has one process.
+    pub of_another: bool,
     /// Since when this process has been refused.
     pub refused_since: Option<Timestamp>,
     /// Now.
@@ -54,7 +56,7 @@ impl Observed<'_> {
         let given = self.annotation.and_then(|given| given.split_once(' '));
         match given.filter(|(given, _)| *given == container) {
             None => Step::Note(format!("{container} {}", self.session)),
-            Some((_, session)) if session == self.session => Step::Give,
+            Some((_, session)) if session == self.session && !self.of_another => Step::Give,
             Some(_) => {
                 let is_over = |since: Timestamp| self.now.duration_since(since) >= FOLLOWED_BELIEVED;
                 if self.refused_since.is_some_and(is_over) { Step::Retire } else { Step::Refuse }
@@ -130,6 +132,14 @@ impl Grants {
         Some(given.due).filter(|due| is_same && given.is_noted(container) && *due > now)
     }
 
+    /// Whether another process than `boot` is known to have been given something in this container of the pod.
+    #[must_use]
+    pub fn is_of_another(&self, pod_uid: &str, container: &str, boot: &str) -> bool {
+        let pods = self.lock();
+        let given = pods.get(pod_uid).and_then(|remembered| remembered.given.as_ref());
+        given.is_some_and(|given| given.container == container && given.boot != boot)
+    }
+
     /// It was given something.
     pub fn given(&self, pod_uid: &str, given: Given) {
         self.lock().entry(pod_uid.to_owned()).or_default().given = Some(given);
@@ -185,8 +195,10 @@ mod tests {
 
     #[test]
     fn a_container_is_given_to_one_session_and_one_that_follows_it_to_another() {
-        let step =
-            |annotation, refused_since| Observed { session: "s-1", annotation, container: "c://1", refused_since, now: at(100) }.step();
+        let observed = |annotation, refused_since| {
+            let of_another = false;
+            Observed { session: "s-1", annotation, container: "c://1", of_another, refused_since, now: at(100) }
+        };
         let note = || Step::Note("c://1 s-1".to_owned());
         for (annotation, refused_since, expected) in [
             (None, None, note()),
@@ -195,14 +207,17 @@ mod tests {
             (Some("c://0 s-2"), None, note()),
             (Some("c://0 s-2"), Some(at(1)), note()),
             (Some("c://1 s-2"), None, Step::Refuse),
-            (Some("c://1 s-2"), Some(at(96)), Step::Refuse),
-            (Some("c://1 s-2"), Some(at(95)), Step::Retire),
+            (Some("c://1 s-2"), Some(at(91)), Step::Refuse),
+            (Some("c://1 s-2"), Some(at(90)), Step::Retire),
             (Some("c://1 s-1"), Some(at(1)), Step::Give),
             (Some("c://1 "), None, Step::Refuse),
             (Some("nonsense"), None, note()),
         ] {
-            assert_eq!(step(annotation, refused_since), expected, "{annotation:?} {refused_since:?}");
+            assert_eq!(observed(annotation, refused_since).step(), expected, "{annotation:?} {refused_since:?}");
         }
+        let of_another = |annotation| Observed { of_another: true, ..observed(annotation, None) }.step();
+        assert_eq!(of_another(Some("c://1 s-1")), Step::Refuse, "the kubelet has not told yet of the container that follows");
+        assert_eq!(of_another(Some("c://0 s-1")), note());
     }
 
     fn given(session: &str, boot: &str, authority: &str, due: i64) -> Given {
@@ -236,6 +251,8 @@ mod tests {
         grants.given("p", given("s", "b", "f", 100));
         let due = |id, started| grants.due("p", ("s", "b"), Some(Container { id, started }), "f", at(60));
         assert_eq!(due("c://1", None), Some(at(100)));
+        assert!(grants.is_of_another("p", "c://1", "c") && !grants.is_of_another("p", "c://1", "b"));
+        assert!(!grants.is_of_another("p", "c://2", "c") && !grants.is_of_another("q", "c://1", "c"));
         for (started, is_noted) in [(None, false), (Some(at(49)), false), (Some(at(55)), false), (Some(at(56)), true)] {
             assert_eq!(due("c://2", started).is_some(), is_noted, "{started:?}");
         }

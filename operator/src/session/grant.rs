@@ -181,6 +181,7 @@ impl Placed<'_> {
                 session: &self.uid,
                 annotation: pod.annotations().get(GRANTED).map(String::as_str),
                 container: &container,
+                of_another: context.grants.is_of_another(&placement.pod_uid, &container, &placement.boot),
                 refused_since: context.grants.refused_since(&placement.pod_uid, &placement.boot),
                 now: Timestamp::now(),
             };
