@@ -10,24 +10,18 @@ use std::{
 };
 
 use dormouse_control::{condition::rfc3339, rotation::Stage};
-use dormouse_crds::{
-    broker::ToolBroker,
-    labels::{MANAGED_BY, MANAGER},
-    pool::KernelPool,
-};
+use dormouse_crds::labels::{MANAGED_BY, MANAGER};
 use dormouse_service::{
-    ca::{Ca, CertPem},
+    ca::{Ca, CertPem, End},
     tls::{Identity, Incarnation, TlsError, TlsFiles},
 };
 use dormouse_watch::WatchScope;
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
-    Api, Client, Resource,
-    api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
-    core::{NamespaceResourceScope, PartialObjectMeta},
+    Api, Client,
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -36,14 +30,13 @@ use crate::{
     config::CertificateArgs,
     issued::{MADE_FOR, RENEW_AT, good_until, renew_at},
     leaf::Leaf,
+    leaves,
 };
 
 /// The Secret of the authority.
 pub const CA_SECRET: &str = "dormouse-ca";
 /// Annotation of the authority's Secret: whoever writes it, with any value, wants another authority.
 pub const ROTATE: &str = "dormouse.dev/rotate";
-/// Objects that a list asks for at once.
-const LIST_PAGE_OBJECTS: u32 = 500;
 const CA_CRT: &str = "ca.crt";
 const CA_KEY: &str = "ca.key";
 /// The authority that is announced, and the one that signed before: which of them is there is the stage.
@@ -201,35 +194,23 @@ impl Authority {
         self.take(&secret)
     }
 
-    /// Whose certificates there are, as the objects say that need one, and never as the Secrets do: a tenant may write those of its namespace.
+    /// Whose certificates there are.
     ///
     /// # Errors
     /// The API server fails.
     pub async fn leaves(&self, door_names: &[String]) -> Result<Vec<Leaf>, CaError> {
         let mut leaves = vec![Leaf::gateway(&self.system_namespace)];
         leaves.extend((!door_names.is_empty()).then(|| Leaf::door(&self.system_namespace, door_names)));
-        leaves.extend(self.leaves_of::<KernelPool>(Leaf::kernel).await?);
-        leaves.extend(self.leaves_of::<ToolBroker>(Leaf::broker).await?);
+        leaves.extend(leaves::of_tenants(&self.client, &self.scope).await?);
         Ok(leaves)
     }
 
-    async fn leaves_of<K>(&self, leaf: fn(&PartialObjectMeta<K>) -> Leaf) -> Result<Vec<Leaf>, CaError>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
-    {
-        let mut leaves = Vec::new();
-        for api in self.scope.apis::<K>(&self.client) {
-            let mut params = ListParams::default().limit(LIST_PAGE_OBJECTS);
-            loop {
-                let page = api.list_metadata(&params).await?;
-                leaves.extend(page.items.iter().filter(|object| object.metadata.deletion_timestamp.is_none()).map(leaf));
-                match page.metadata.continue_.filter(|more| !more.is_empty()) {
-                    Some(more) => params = params.continue_token(&more),
-                    None => break,
-                }
-            }
-        }
-        Ok(leaves)
+    /// A client certificate with these names, and when to make the next.
+    ///
+    /// # Errors
+    /// A name is not a DNS name.
+    pub fn issue_client(&self, names: &[String]) -> Result<(CertPem, Timestamp), CaError> {
+        Ok((self.issue(End::Client, names)?, renew_at(Timestamp::now(), self.lives.certificate())))
     }
 
     /// A client with the operator's identity, and when to make the next.
@@ -238,7 +219,7 @@ impl Authority {
     /// The certificate cannot be made.
     pub fn operator_tls(&self) -> Result<(TlsFiles, Timestamp), CaError> {
         let identity = Identity::operator(&self.system_namespace);
-        let pem = self.issue(&[identity.dns_name()])?;
+        let pem = self.issue(End::Both, &[identity.dns_name()])?;
         Ok((TlsFiles::from_pem(&pem)?, renew_at(Timestamp::now(), self.lives.certificate())))
     }
 
@@ -268,21 +249,21 @@ impl Authority {
     pub async fn ensured(&self, leaf: &Leaf) -> Result<Ensured, CaError> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &leaf.namespace);
         let now = Timestamp::now();
-        let made_for = format!("{} {}", self.fingerprint(), leaf.sans.join(" "));
+        let made_for = leaf.made_for(&self.fingerprint());
         if let Some(due) = api.get_opt(&leaf.secret).await?.and_then(|secret| still_good(&secret, &made_for, now)) {
             return Ok(Ensured { due, made: false });
         }
-        let pem = self.issue(&leaf.sans)?;
+        let pem = self.issue(leaf.end, &leaf.sans)?;
         let due = renew_at(now, self.lives.certificate());
         apply(&self.client, &secret_of(leaf, &pem, &made_for, due)).await?;
         tracing::info!(namespace = leaf.namespace, secret = leaf.secret, "certificate issued");
         Ok(Ensured { due, made: true })
     }
 
-    fn issue(&self, sans: &[String]) -> Result<CertPem, CaError> {
+    fn issue(&self, end: End, sans: &[String]) -> Result<CertPem, CaError> {
         let (trust, now) = (self.read(), u64::try_from(Timestamp::now().as_second()).unwrap_or(0));
         let sans: Vec<String> = sans.iter().map(|name| Incarnation::dated(name, now)).collect();
-        Ok(CertPem { ca: trust.bundle.clone(), ..trust.ca.issue(&sans, self.lives.certificate())? })
+        Ok(CertPem { ca: trust.bundle.clone(), ..trust.ca.issue_for(end, &sans, self.lives.certificate())? })
     }
 }
 

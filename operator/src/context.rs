@@ -31,6 +31,7 @@ use crate::{
     ca::{Authority, CaError},
     checked::{CheckedSecrets, Found, Subject},
     config::Config,
+    grants::Grants,
     hub::Hub,
     leaf::Leaf,
     owned::Owned,
@@ -82,6 +83,8 @@ pub struct Context {
     pub sizes: Mutex<HashMap<(String, String), Size>>,
     /// Sessions of which more may be stored than was told.
     pub unread: Unread,
+    /// What pods that run one session were given for it.
+    pub grants: Grants,
 }
 
 impl std::fmt::Debug for Context {
@@ -120,6 +123,10 @@ pub struct OperatorMetrics {
     pub status_writes: IntCounter,
     /// Placements cleared because the process was gone.
     pub placements_cleared: IntCounter,
+    /// What pods that run one session were given for it.
+    pub grants: IntCounter,
+    /// Processes that were to run a session in a container that had another one.
+    pub grants_refused: IntCounter,
     /// Sessions that have left etcd for the archive.
     pub archived: IntCounter,
     /// Sessions that have come back.
@@ -149,6 +156,9 @@ impl OperatorMetrics {
             reconcile_errors: metrics.counters("operator_reconcile_errors_total", "Reconciliations that failed.", &["kind"])?,
             status_writes: metrics.counter("operator_session_status_writes_total", "Writes of a session's status.")?,
             placements_cleared: metrics.counter("operator_placements_cleared_total", "Placements cleared: the process was gone.")?,
+            grants: metrics.counter("operator_grants_total", "What dedicated pods were given for their sessions, and given anew.")?,
+            grants_refused: metrics
+                .counter("operator_grants_refused_total", "Processes that got no session: their container has had another one.")?,
             archived: metrics.counter("operator_sessions_archived_total", "Sessions that have left etcd for the archive.")?,
             returned: metrics.counter("operator_sessions_returned_total", "Sessions that have come back from the archive.")?,
             report_streams: metrics.gauge("operator_report_streams", "Open report streams of kernel pods.")?,

@@ -1,5 +1,5 @@
-//! The Secrets with the storage credentials of pools and brokers: minted with a session policy, each with its own rights (as the operator in its own
-//! store, as the ServiceAccount of the namespace in another), or copied from one that an administrator has made.
+//! Storage credentials: minted with a session policy, each with its own rights (as the operator in its own store, as the ServiceAccount of the namespace in
+//! another), or copied from a Secret that an administrator has made. Those of pools and brokers are in Secrets; those for one session are in none.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -9,7 +9,7 @@ use std::{
 use dormouse_control::{condition::rfc3339, reason::PoolReason};
 use dormouse_crds::{
     labels::{BROKER, POOL},
-    pool::KernelPool,
+    pool::{Isolation, KernelPool},
 };
 use dormouse_erasure::clusters::TenantPrefix;
 use dormouse_store::{
@@ -38,23 +38,44 @@ use crate::{
 /// How often it is looked whether the original of a copied Secret has changed.
 const COPY_AGAIN: Duration = Duration::from_secs(60);
 
-/// Whose credentials, and for what.
-#[derive(Debug, Clone)]
-pub struct Holder<'a> {
+/// What credentials reach, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Reach<'a> {
     /// Namespace: the tenant.
     pub namespace: &'a str,
     /// What they reach there.
     pub rights: Rights<'a>,
     /// The store.
     pub target: &'a Target,
+}
+
+/// Whose credentials, kept in a Secret.
+#[derive(Debug, Clone)]
+pub struct Holder<'a> {
+    /// What they reach.
+    pub reach: Reach<'a>,
+    /// Name of the Secret.
+    pub secret: String,
     /// Whose death is the Secret's.
     pub owner: Option<OwnerReference>,
 }
 
-/// Name of the Secret with a pool's storage credentials.
+/// Credentials, and when others are to be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Minted {
+    /// The credentials.
+    pub credentials: Credentials,
+    /// When they are due.
+    pub due: Timestamp,
+}
+
+/// Name of the Secret with the storage credentials that a pool's pods mount: of a dedicated pool those of its reader, since the others have none.
 #[must_use]
-pub fn storage_secret(pool: &str) -> String {
-    format!("dormouse-storage-{pool}")
+pub fn pool_secret(pool: &str, isolation: Isolation) -> String {
+    match isolation {
+        Isolation::Shared => format!("dormouse-storage-{pool}"),
+        Isolation::Dedicated => format!("dormouse-reader-{pool}"),
+    }
 }
 
 /// Name of the Secret with the credentials that are minted for a broker.
@@ -63,14 +84,25 @@ pub fn broker_secret(broker: &str) -> String {
     format!("{broker}-broker-storage")
 }
 
-impl Holder<'_> {
-    fn secret(&self) -> String {
-        match self.rights {
-            Rights::Kernel { pool } => storage_secret(pool),
-            Rights::Broker { name } => broker_secret(name),
-        }
+impl<'a> Holder<'a> {
+    /// The pods of a pool that mount credentials.
+    #[must_use]
+    pub fn pool(namespace: &'a str, pool: &'a str, isolation: Isolation, target: &'a Target, owner: Option<OwnerReference>) -> Self {
+        let rights = match isolation {
+            Isolation::Shared => Rights::Kernel { pool },
+            Isolation::Dedicated => Rights::Reader { pool },
+        };
+        Self { reach: Reach { namespace, rights, target }, secret: pool_secret(pool, isolation), owner }
     }
 
+    /// The pods of a ToolBroker.
+    #[must_use]
+    pub fn broker(namespace: &'a str, name: &'a str, target: &'a Target, owner: Option<OwnerReference>) -> Self {
+        Self { reach: Reach { namespace, rights: Rights::Broker { name }, target }, secret: broker_secret(name), owner }
+    }
+}
+
+impl Reach<'_> {
     fn policy(&self) -> String {
         rights::policy(&self.target.bucket, &self.target.prefix, self.namespace, self.rights)
     }
@@ -90,24 +122,39 @@ impl Holder<'_> {
 /// # Errors
 /// [`StorageError::Refused`] when somebody must change something.
 pub async fn ensure(context: &Context, holder: &Holder<'_>, keep: bool) -> Result<Timestamp, StorageError> {
-    let (secret, wanted) = (holder.secret(), format!("{holder:?} {keep}"));
-    let original = if let Access::Copy(name) = &holder.target.access { Some(name.as_str()) } else { None };
-    let secrets: Vec<&str> = [secret.as_str()].into_iter().chain(original).collect();
-    let subject = Subject { namespace: holder.namespace, secrets: &secrets, holder: &secret, wanted: &wanted };
+    let (secret, wanted) = (holder.secret.as_str(), format!("{holder:?} {keep}"));
+    let original = if let Access::Copy(name) = &holder.reach.target.access { Some(name.as_str()) } else { None };
+    let secrets: Vec<&str> = [secret].into_iter().chain(original).collect();
+    let subject = Subject { namespace: holder.reach.namespace, secrets: &secrets, holder: secret, wanted: &wanted };
     let due = context.checked.due(subject, look(context, holder, keep)).await?;
     Ok(if original.is_some() { due.min(renew_at(Timestamp::now(), COPY_AGAIN)) } else { due })
 }
 
+/// Credentials that are kept in no Secret: for one session. Those of a Secret that an administrator has made nobody can narrow.
+///
+/// # Errors
+/// [`StorageError::Refused`] when somebody must change something.
+pub async fn fresh(context: &Context, reach: &Reach<'_>) -> Result<Minted, StorageError> {
+    match &reach.target.access {
+        Access::Copy(name) => {
+            let credentials = read_secret(&context.client, reach.namespace, name).await?;
+            Ok(Minted { credentials, due: renew_at(Timestamp::now(), COPY_AGAIN) })
+        }
+        Access::Mint | Access::Account(_) => minted(context, reach, Timestamp::now()).await,
+    }
+}
+
 /// The same by what the API server has.
 async fn look(context: &Context, holder: &Holder<'_>, keep: bool) -> Result<Found, StorageError> {
-    let api: Api<Secret> = Api::namespaced(context.client.clone(), holder.namespace);
-    let current = api.get_opt(&holder.secret()).await?;
+    let reach = &holder.reach;
+    let api: Api<Secret> = Api::namespaced(context.client.clone(), reach.namespace);
+    let current = api.get_opt(&holder.secret).await?;
     let now = Timestamp::now();
-    match &holder.target.access {
+    match &reach.target.access {
         Access::Copy(name) => {
-            let credentials = read_secret(&context.client, holder.namespace, name).await?;
+            let credentials = read_secret(&context.client, reach.namespace, name).await?;
             if keep {
-                self::keep(context, holder, &credentials).await?;
+                self::keep(context, reach, &credentials).await?;
             }
             let secret = secret_of(holder, &credentials, &format!("copy of {name}"), None);
             if current.as_ref().is_none_or(|current| current.data != secret.data) {
@@ -117,11 +164,11 @@ async fn look(context: &Context, holder: &Holder<'_>, keep: bool) -> Result<Foun
         }
         Access::Mint => issue(context, holder, current.as_ref(), now).await.map(Found::Good),
         Access::Account(account) => {
-            let kept_due = if keep { keep_assumed(context, holder, account).await } else { Ok(Timestamp::MAX) };
-            match (kept_due, current.as_ref().and_then(|secret| still_good(secret, &holder.made_for(), now))) {
+            let kept_due = if keep { keep_assumed(context, reach, account).await } else { Ok(Timestamp::MAX) };
+            match (kept_due, current.as_ref().and_then(|secret| still_good(secret, &reach.made_for(), now))) {
                 // The pods have what they need, and what was kept before may serve for longer.
                 (Err(error), Some(due)) => {
-                    tracing::warn!(namespace = holder.namespace, %error, "what deletions need is not kept anew yet");
+                    tracing::warn!(namespace = reach.namespace, %error, "what deletions need is not kept anew yet");
                     Ok(Found::Unfinished(due))
                 }
                 (kept_due, _) => Ok(Found::Good(kept_due?.min(issue(context, holder, current.as_ref(), now).await?))),
@@ -131,17 +178,17 @@ async fn look(context: &Context, holder: &Holder<'_>, keep: bool) -> Result<Foun
 }
 
 /// Keeps what the operator has itself as the ServiceAccount of the namespace, for deletions. The answer is when it is due.
-async fn keep_assumed(context: &Context, holder: &Holder<'_>, account: &Account) -> Result<Timestamp, StorageError> {
+async fn keep_assumed(context: &Context, reach: &Reach<'_>, account: &Account) -> Result<Timestamp, StorageError> {
     let own = &context.config.storage;
-    let assumed = context.stores.accounts.assume(&context.client, own, &holder.target.place_of(holder.namespace), account).await?;
-    keep(context, holder, &assumed.credentials).await?;
+    let assumed = context.stores.accounts.assume(&context.client, own, &reach.target.place_of(reach.namespace), account).await?;
+    keep(context, reach, &assumed.credentials).await?;
     Ok(assumed.due)
 }
 
 /// Keeps credentials for deletions. Where others are kept than before, those go that no pool names any more.
-async fn keep(context: &Context, holder: &Holder<'_>, credentials: &Credentials) -> Result<(), StorageError> {
-    if context.stores.keep(&context.client, holder.namespace, holder.target, credentials).await? {
-        forget_unnamed(context, holder.namespace, None).await?;
+async fn keep(context: &Context, reach: &Reach<'_>, credentials: &Credentials) -> Result<(), StorageError> {
+    if context.stores.keep(&context.client, reach.namespace, reach.target, credentials).await? {
+        forget_unnamed(context, reach.namespace, None).await?;
     }
     Ok(())
 }
@@ -168,36 +215,43 @@ pub async fn forget_unnamed(context: &Context, namespace: &str, gone: Option<Str
 
 /// Makes sure that the Secret holds minted credentials. The answer is when they are due.
 async fn issue(context: &Context, holder: &Holder<'_>, current: Option<&Secret>, now: Timestamp) -> Result<Timestamp, StorageError> {
-    let made_for = holder.made_for();
+    let made_for = holder.reach.made_for();
     if let Some(due) = current.and_then(|secret| still_good(secret, &made_for, now)) {
         return Ok(due);
     }
-    let validity = context.config.storage.credentials_validity();
-    join(context, holder).await;
-    let credentials = match &holder.target.access {
-        Access::Account(account) => account.assume(&context.client, holder.namespace, &holder.policy(), validity).await?,
-        _ => mint(&context.config.storage, holder, validity).await?,
-    };
-    let due = renew_at(now, validity);
+    // Also for the sessions of a dedicated pool: there is a reader before there is any of them.
+    join(context, &holder.reach).await;
+    let Minted { credentials, due } = minted(context, &holder.reach, now).await?;
     apply(&context.client, &secret_of(holder, &credentials, &made_for, Some(due))).await?;
-    tracing::info!(namespace = holder.namespace, secret = holder.secret(), until = credentials.expiration, "storage credentials minted");
+    let (namespace, secret) = (holder.reach.namespace, &holder.secret);
+    tracing::info!(namespace, secret, until = credentials.expiration, "storage credentials minted");
     Ok(due)
 }
 
 /// Writes the name of this cluster where the tenant's sessions are stored. Its pods would, too, but may not look whether others store there: then the next
 /// sweep has to. So a failure is no more than that.
-async fn join(context: &Context, holder: &Holder<'_>) {
-    let place = TenantPrefix { store_prefix: holder.target.prefix.clone(), tenant: holder.namespace.to_owned() };
+async fn join(context: &Context, reach: &Reach<'_>) {
+    let place = TenantPrefix { store_prefix: reach.target.prefix.clone(), tenant: reach.namespace.to_owned() };
     let joined = async {
-        let opened = context.stores.open_at(&context.client, &context.config.storage, holder.namespace, holder.target).await?;
-        Ok::<(), StorageError>(place.join(&*opened.store, &holder.target.cluster).await?)
+        let opened = context.stores.open_at(&context.client, &context.config.storage, reach.namespace, reach.target).await?;
+        Ok::<(), StorageError>(place.join(&*opened.store, &reach.target.cluster).await?)
     };
     if let Err(error) = joined.await {
-        tracing::debug!(namespace = holder.namespace, %error, "the name of this cluster is left to the pods to write");
+        tracing::debug!(namespace = reach.namespace, %error, "the name of this cluster is left to the pods to write");
     }
 }
 
-async fn mint(own: &StorageArgs, holder: &Holder<'_>, validity: Duration) -> Result<Credentials, StorageError> {
+/// Short-lived credentials: as the ServiceAccount of the namespace where its pool names a role of that, else as the operator.
+async fn minted(context: &Context, reach: &Reach<'_>, now: Timestamp) -> Result<Minted, StorageError> {
+    let validity = context.config.storage.credentials_validity();
+    let credentials = match &reach.target.access {
+        Access::Account(account) => account.assume(&context.client, reach.namespace, &reach.policy(), validity).await?,
+        _ => mint(&context.config.storage, reach, validity).await?,
+    };
+    Ok(Minted { credentials, due: renew_at(now, validity) })
+}
+
+async fn mint(own: &StorageArgs, reach: &Reach<'_>, validity: Duration) -> Result<Credentials, StorageError> {
     let refuse = |reason, message| StorageError::Refused(Refusal { reason, message });
     let read = match (&own.s3_web_identity_token_file, &own.s3_credentials_dir) {
         (Some(file), _) => read_token(file),
@@ -208,7 +262,7 @@ async fn mint(own: &StorageArgs, holder: &Holder<'_>, validity: Duration) -> Res
         }
     };
     let identity = read.map_err(|error| refuse(PoolReason::StorageCredentialsInvalid, error.to_string()))?;
-    storage::role(own, holder.target).assume(&identity, Some(&holder.policy()), validity).await.map_err(|error| {
+    storage::role(own, reach.target).assume(&identity, Some(&reach.policy()), validity).await.map_err(|error| {
         let reason = reason_of(&error);
         refuse(reason, format!("{reason}: {error}"))
     })
@@ -221,14 +275,14 @@ fn still_good(secret: &Secret, made_for: &str, now: Timestamp) -> Option<Timesta
 fn secret_of(holder: &Holder<'_>, credentials: &Credentials, made_for: &str, due: Option<Timestamp>) -> Secret {
     let mut annotations = BTreeMap::from([(MADE_FOR.to_owned(), made_for.to_owned())]);
     annotations.extend(due.map(|due| (RENEW_AT.to_owned(), rfc3339(due))));
-    let labels = match holder.rights {
-        Rights::Kernel { pool } => restricted::labels("kernel", POOL, pool),
+    let labels = match holder.reach.rights {
+        Rights::Kernel { pool } | Rights::Session { pool, .. } | Rights::Reader { pool } => restricted::labels("kernel", POOL, pool),
         Rights::Broker { name } => restricted::labels("broker", BROKER, name),
     };
     Secret {
         metadata: ObjectMeta {
-            name: Some(holder.secret()),
-            namespace: Some(holder.namespace.to_owned()),
+            name: Some(holder.secret.clone()),
+            namespace: Some(holder.reach.namespace.to_owned()),
             labels: Some(labels),
             annotations: Some(annotations),
             owner_references: holder.owner.clone().map(|owner| vec![owner]),

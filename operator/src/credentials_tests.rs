@@ -14,8 +14,8 @@ fn target() -> Target {
     }
 }
 
-fn holder<'a>(rights: Rights<'a>, target: &'a Target) -> Holder<'a> {
-    Holder { namespace: "team", rights, target, owner: None }
+fn pool<'a>(name: &'a str, target: &'a Target) -> Holder<'a> {
+    Holder::pool("team", name, Isolation::Shared, target, None)
 }
 
 #[test]
@@ -25,19 +25,21 @@ fn minted_credentials_are_kept_until_they_are_due_or_for_another_place_or_other_
     let due = renew_at(now, Duration::from_secs(900));
     assert_eq!(due, Timestamp::from_second(1_000_600).unwrap(), "two thirds of its life");
     let (here, moved) = (target(), Target { prefix: "q/".to_owned(), ..target() });
-    let pool = holder(Rights::Kernel { pool: "default" }, &here);
-    let secret = secret_of(&pool, &credentials, &pool.made_for(), Some(due));
+    let holder = pool("default", &here);
+    let made_for = holder.reach.made_for();
+    let secret = secret_of(&holder, &credentials, &made_for, Some(due));
     assert_eq!(secret.metadata.name.as_deref(), Some("dormouse-storage-default"));
     assert_eq!(credentials_of(&secret), Some(credentials));
-    assert_eq!(still_good(&secret, &pool.made_for(), now), Some(due));
-    assert_eq!(still_good(&secret, &pool.made_for(), due), None);
+    assert_eq!(still_good(&secret, &made_for, now), Some(due));
+    assert_eq!(still_good(&secret, &made_for, due), None);
     let others = [
-        holder(Rights::Kernel { pool: "default" }, &moved),
-        holder(Rights::Kernel { pool: "other" }, &here),
-        holder(Rights::Broker { name: "default" }, &here),
+        pool("default", &moved),
+        pool("other", &here),
+        Holder::pool("team", "default", Isolation::Dedicated, &here, None),
+        Holder::broker("team", "default", &here, None),
     ];
     for other in others {
-        assert_eq!(still_good(&secret, &other.made_for(), now), None, "{other:?}");
+        assert_eq!(still_good(&secret, &other.reach.made_for(), now), None, "{other:?}");
     }
 }
 
@@ -48,16 +50,30 @@ fn credentials_of_another_role_or_of_another_sts_are_made_anew() {
         Target { shared: false, access: Access::Account(Account { role, audience: "sts".to_owned() }), ..target() }
     };
     let targets = [target(), of("arn:a", "http://minio:9000"), of("arn:b", "http://minio:9000"), of("arn:a", "http://sts")];
-    let made: HashSet<String> = targets.iter().map(|target| holder(Rights::Kernel { pool: "default" }, target).made_for()).collect();
+    let made: HashSet<String> = targets.iter().map(|target| pool("default", target).reach.made_for()).collect();
     assert_eq!(made.len(), targets.len());
-    let policies: HashSet<String> = targets.iter().map(|target| holder(Rights::Kernel { pool: "default" }, target).policy()).collect();
+    let policies: HashSet<String> = targets.iter().map(|target| pool("default", target).reach.policy()).collect();
     assert_eq!(policies.len(), 1, "as narrow as what is minted in the operator's own store: {policies:?}");
 }
 
 #[test]
 fn pools_and_brokers_have_secrets_of_their_own() {
     let here = target();
-    let names = [Rights::Kernel { pool: "x" }, Rights::Kernel { pool: "x-broker" }, Rights::Broker { name: "x" }]
-        .map(|rights| holder(rights, &here).secret());
-    assert_eq!(names, ["dormouse-storage-x", "dormouse-storage-x-broker", "x-broker-storage"]);
+    let names = [
+        pool("x", &here),
+        pool("x-broker", &here),
+        Holder::pool("team", "x", Isolation::Dedicated, &here, None),
+        Holder::broker("team", "x", &here, None),
+    ];
+    let names = names.map(|holder| holder.secret);
+    assert_eq!(names, ["dormouse-storage-x", "dormouse-storage-x-broker", "dormouse-reader-x", "x-broker-storage"]);
+}
+
+#[test]
+fn a_dedicated_pool_keeps_in_a_secret_no_more_than_what_its_reader_reads() {
+    let here = target();
+    let reader = Holder::pool("team", "x", Isolation::Dedicated, &here, None);
+    assert_eq!(reader.reach.rights, Rights::Reader { pool: "x" });
+    let secret = secret_of(&reader, &Credentials::new("a", "s"), "", None);
+    assert_eq!(secret.metadata.labels.unwrap()[POOL], "x", "a broker is looked at when it changes");
 }

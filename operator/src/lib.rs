@@ -4,7 +4,8 @@
 //! Validate and build are pure; only the others hold a client. A session becomes no other object: what is done about it is decided in between, as
 //! purely (`dormouse_control::session::decide`). What is wrong with an object becomes its condition and never stalls others.
 //!
-//! It must not know how a session runs, and is never on the path of an eval or a wake: with the operator gone, sessions go on.
+//! It must not know how a session runs, and is never on the path of an eval or a wake: with the operator gone, sessions go on. But for a wake in a
+//! dedicated pod, which has nothing that a session needs before the operator gives it (`session::grant`).
 #![cfg_attr(
     test,
     allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")
@@ -23,10 +24,12 @@ pub mod controller;
 pub mod credentials;
 pub mod error;
 pub mod fair;
+pub mod grants;
 pub mod hub;
 pub mod issued;
 pub mod leader;
 pub mod leaf;
+mod leaves;
 pub mod orphans;
 pub mod owned;
 pub mod peers;

@@ -169,6 +169,7 @@ async fn work(
         index: Mutex::default(),
         sizes: Mutex::default(),
         unread: Default::default(),
+        grants: Default::default(),
     });
     let (brokers_cache, seeing) = (caches.brokers.clone(), Arc::clone(&context));
     let saw = move |event: &watcher::Event<PartialObjectMeta<Secret>>| seeing.checked.saw(event);

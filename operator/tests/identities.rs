@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::SystemTime};
 
-use crate::support::{Cluster, PATIENCE, apply, pool};
+use crate::support::{Cluster, PATIENCE, apply, is_denied, pool};
 use bytes::Bytes;
 use dormouse_crds::{labels::SESSIONS_FINALIZER, pool::KernelPool};
 use dormouse_lifecycle::SessionKey;
@@ -21,7 +21,7 @@ use serde_json::json;
 
 const FLAGS: [&str; 1] = ["--orphan-sweep-interval-seconds=0"];
 const OTHER: &str =
-    "apiVersion: dormouse.dev/v1alpha1\nkind: KernelPool\nmetadata: {name: other, namespace: team}\nspec: {isolation: Dedicated}\n";
+    "apiVersion: dormouse.dev/v1alpha1\nkind: KernelPool\nmetadata: {name: other, namespace: team}\nspec: {slotsPerPod: 1}\n";
 const BROKER: &str =
     "apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {name: tools, namespace: team}\nspec: {services: [], tools: []}\n";
 
@@ -76,7 +76,6 @@ async fn pools_of_one_namespace_share_neither_certificate_nor_credentials() {
     }
 
     let (default, other, broker) = (key("default"), key("other"), key("default").calls());
-    let denied = |put: &Result<_, PutError>| matches!(put, Err(PutError::Failed(StoreError::Denied { .. })));
     for (secret, may, may_not) in [
         ("dormouse-storage-default", default.head(), [other.head(), broker.clone()]),
         ("dormouse-storage-other", other.head(), [default.head(), broker.clone()]),
@@ -86,7 +85,7 @@ async fn pools_of_one_namespace_share_neither_certificate_nor_credentials() {
         store.put(&may, Bytes::from_static(b"mine"), Condition::Absent).await.unwrap();
         for key in may_not {
             let put = store.put(&key, Bytes::from_static(b"theirs"), Condition::None).await;
-            assert!(denied(&put), "{secret} writes {key}: {put:?}");
+            assert!(is_denied(&put), "{secret} writes {key}: {put:?}");
             let get = store.get(&key).await;
             assert!(matches!(get, Err(StoreError::Denied { .. })), "{secret} reads {key}: {get:?}");
         }

@@ -4,6 +4,7 @@
 mod admission;
 mod archive;
 mod chart;
+mod dedicated;
 mod deletion;
 mod fleet;
 mod identities;

@@ -7,7 +7,6 @@ use dormouse_crds::{
     condition::JOURNAL_STORED,
     pool::{Encryption, KernelPool, KernelPoolSpec},
 };
-use dormouse_store::rights::Rights;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Resource as _, ResourceExt as _, runtime::reflector::ObjectRef};
@@ -15,7 +14,7 @@ use kube::{Api, Resource as _, ResourceExt as _, runtime::reflector::ObjectRef};
 use crate::{
     config::StorageArgs,
     context::Context,
-    credentials::{self, Holder, broker_secret, storage_secret},
+    credentials::{self, Holder, broker_secret, pool_secret},
     error::ReconcileError,
     storage::{self, Access, StorageError, Target},
 };
@@ -62,12 +61,12 @@ pub async fn find(context: &Context, broker: &ToolBroker) -> Result<Found, Recon
     let credentials = match &target.access {
         Access::Copy(_) => {
             let secrets: Api<Secret> = Api::namespaced(context.client.clone(), &namespace);
-            let there = secrets.get_metadata_opt(&storage_secret(name)).await?.is_some();
+            let isolation = spec.map(|spec| spec.isolation).unwrap_or_default();
+            let there = secrets.get_metadata_opt(&pool_secret(name, isolation)).await?.is_some();
             if there { Credentials::OfPool } else { Credentials::None }
         }
         Access::Mint | Access::Account(_) => {
-            let rights = Rights::Broker { name: &broker.name_any() };
-            match credentials::ensure(context, &Holder { namespace: &namespace, rights, target: &target, owner }, false).await {
+            match credentials::ensure(context, &Holder::broker(&namespace, &broker.name_any(), &target, owner), false).await {
                 Ok(due) => Credentials::Own(due),
                 Err(StorageError::Refused(_)) => Credentials::None,
                 Err(error) => return Err(error.into()),
@@ -112,7 +111,10 @@ pub fn decide(broker: &ToolBroker, pool: Option<&KernelPoolSpec>, credentials: C
             due: if let Credentials::Own(due) = credentials { Some(due) } else { None },
             place: Some(JournalLocation {
                 target,
-                secret: if credentials == Credentials::OfPool { storage_secret(name) } else { broker_secret(&broker.name_any()) },
+                secret: match credentials {
+                    Credentials::OfPool => pool_secret(name, pool.isolation),
+                    _ => broker_secret(&broker.name_any()),
+                },
                 encryption: pool.encryption.clone(),
             }),
             reason: JournalReason::PoolStorage,

@@ -1,9 +1,8 @@
 //! What a KernelPool becomes: pure.
 
-use dormouse_crds::{
-    labels::{BROKER, COMPONENT, POOL},
-    pool::Isolation,
-};
+use std::collections::BTreeMap;
+
+use dormouse_crds::labels::{BROKER, COMPONENT, POOL, ROLE, ROLE_READER, ROLE_SESSION};
 use dormouse_protocol::{broker::BROKER_PORT, kernel::KERNEL_PORT};
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -18,6 +17,7 @@ use super::validate::ValidPool;
 use crate::{
     config::NetworkArgs,
     peers::{NAMESPACE_LABEL, dns, egress_to},
+    pods::KERNEL_CONTAINER,
     restricted as r,
 };
 
@@ -32,12 +32,64 @@ const SPREAD_OVER: [&str; 2] = ["topology.kubernetes.io/zone", "kubernetes.io/ho
 /// What is applied for a pool.
 #[derive(Debug, Clone)]
 pub struct Built {
-    /// The pods.
+    /// The pods that run sessions.
     pub deployment: Deployment,
+    /// The pod that tells what they have stored, while there are any: of a dedicated pool, whose own pods may not read it. One of another pool is there no
+    /// longer than it takes to see that it is not wanted any more.
+    pub reader: Deployment,
     /// What they may reach and be reached by.
     pub network_policy: NetworkPolicy,
-    /// How many may be evicted at once.
+    /// How many of those that run sessions may be evicted at once.
     pub disruption_budget: PodDisruptionBudget,
+}
+
+/// What a pod does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It runs many sessions, and tells what others have stored.
+    Shared,
+    /// It runs one session in its life.
+    Session,
+    /// It tells what is stored.
+    Reader,
+}
+
+impl Role {
+    fn of_sessions(pool: &ValidPool) -> Self {
+        if pool.is_dedicated() { Self::Session } else { Self::Shared }
+    }
+
+    fn label(self) -> Option<&'static str> {
+        match self {
+            Self::Shared => None,
+            Self::Session => Some(ROLE_SESSION),
+            Self::Reader => Some(ROLE_READER),
+        }
+    }
+
+    /// What the process is told of it.
+    fn isolation(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Session => "dedicated",
+            Self::Reader => "reader",
+        }
+    }
+
+    /// Whether it has storage credentials from its beginning.
+    fn mounts_storage(self) -> bool {
+        self != Self::Session
+    }
+
+    fn disk_cache_bytes(self, pool: &ValidPool) -> u64 {
+        if self == Self::Reader { 0 } else { pool.disk_cache_bytes }
+    }
+
+    /// These labels, and its own.
+    fn with(self, mut labels: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        labels.extend(self.label().map(|role| (ROLE.to_owned(), role.to_owned())));
+        labels
+    }
 }
 
 /// Builds all of it.
@@ -46,37 +98,40 @@ pub struct Built {
 /// Something in it is not of its kind, such as resources that are no quantities.
 pub fn build(pool: &ValidPool, replicas: u32, system_namespace: &str, network: &NetworkArgs) -> Result<Built, serde_json::Error> {
     Ok(Built {
-        deployment: deployment(pool, replicas, network)?,
+        deployment: deployment(pool, Role::of_sessions(pool), replicas, network)?,
+        reader: deployment(pool, Role::Reader, u32::from(pool.is_dedicated() && replicas > 0), network)?,
         network_policy: network_policy(pool, system_namespace, network)?,
         disruption_budget: disruption_budget(pool)?,
     })
 }
 
-fn metadata(pool: &ValidPool) -> Value {
+fn metadata(pool: &ValidPool, name: &str) -> Value {
     json!({
-        "name": pool.workload(), "namespace": pool.namespace,
+        "name": name, "namespace": pool.namespace,
         "labels": r::labels(COMPONENT_KERNEL, POOL, &pool.name), "ownerReferences": pool.owner.iter().collect::<Vec<_>>(),
     })
 }
 
-fn deployment(pool: &ValidPool, replicas: u32, network: &NetworkArgs) -> Result<Deployment, serde_json::Error> {
-    let selector = r::selector(COMPONENT_KERNEL, POOL, &pool.name);
-    let mut volumes = vec![
-        r::tmp_volume(),
-        disk_cache_volume(pool),
-        r::secret_volume("storage", &pool.storage_secret()),
-        r::secret_volume("tls", &pool.tls_secret()),
-    ];
+fn deployment(pool: &ValidPool, role: Role, replicas: u32, network: &NetworkArgs) -> Result<Deployment, serde_json::Error> {
+    let own = r::selector(COMPONENT_KERNEL, POOL, &pool.name);
+    // What a Deployment selects cannot be changed: a pool's own may be older than the roles.
+    let (name, selector) = match role {
+        Role::Shared | Role::Session => (pool.workload(), own),
+        Role::Reader => (pool.reader(), role.with(own)),
+    };
+    let mut volumes = vec![r::tmp_volume(), disk_cache_volume(role.disk_cache_bytes(pool))];
+    volumes.extend(role.mounts_storage().then(|| r::secret_volume("storage", &pool.storage_secret())));
+    volumes.push(r::secret_volume("tls", &pool.tls_secret()));
     volumes.extend(pool.encryption.iter().flat_map(|encryption| r::encryption_volumes(encryption, false)).map(|(volume, _)| volume));
     serde_json::from_value(json!({
-        "metadata": metadata(pool),
+        "metadata": metadata(pool, &name),
         "spec": {
             "replicas": replicas,
             "revisionHistoryLimit": 2,
             "selector": { "matchLabels": selector },
             "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } },
             "template": {
-                "metadata": { "labels": r::labels(COMPONENT_KERNEL, POOL, &pool.name) },
+                "metadata": { "labels": role.with(r::labels(COMPONENT_KERNEL, POOL, &pool.name)) },
                 "spec": {
                     "automountServiceAccountToken": false,
                     "enableServiceLinks": false,
@@ -89,7 +144,7 @@ fn deployment(pool: &ValidPool, replicas: u32, network: &NetworkArgs) -> Result<
                     "priorityClassName": Some(&pool.scheduling.priority_class_name).filter(|name| !name.is_empty()),
                     "imagePullSecrets": pool.scheduling.image_pull_secrets,
                     "securityContext": r::pod_security(),
-                    "containers": [container(pool, network)],
+                    "containers": [container(pool, role, network)],
                     "volumes": volumes,
                 },
             },
@@ -117,21 +172,21 @@ fn spread(pool: &ValidPool) -> Vec<TopologySpreadConstraint> {
 }
 
 /// The volume of the cache on disk. Its pod is evicted when it holds more than its limit, so that leaves room for what a folder itself takes.
-fn disk_cache_volume(pool: &ValidPool) -> Value {
-    let limit_bytes = pool.disk_cache_bytes.saturating_add(DISK_CACHE_SLACK_BYTES);
+fn disk_cache_volume(cache_bytes: u64) -> Value {
+    let limit_bytes = cache_bytes.saturating_add(DISK_CACHE_SLACK_BYTES);
     json!({ "name": "disk-cache", "emptyDir": { "sizeLimit": limit_bytes.to_string() } })
 }
 
-fn container(pool: &ValidPool, network: &NetworkArgs) -> Value {
+fn container(pool: &ValidPool, role: Role, network: &NetworkArgs) -> Value {
     let (liveness, readiness, startup) = r::probes();
     let mut env = vec![
         r::env_field("DORMOUSE_POD", "metadata.name"),
         r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
         r::env("DORMOUSE_POOL", &pool.name),
         r::env("DORMOUSE_SLOTS", pool.slots.to_string()),
-        r::env("DORMOUSE_ISOLATION", if pool.isolation == Isolation::Dedicated { "dedicated" } else { "shared" }),
+        r::env("DORMOUSE_ISOLATION", role.isolation()),
         r::env("DORMOUSE_DISK_CACHE_DIR", DISK_CACHE_DIR),
-        r::env("DORMOUSE_DISK_CACHE_BYTES", pool.disk_cache_bytes.to_string()),
+        r::env("DORMOUSE_DISK_CACHE_BYTES", role.disk_cache_bytes(pool).to_string()),
         r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{KERNEL_PORT}")),
         r::env("DORMOUSE_ADMIN_LISTEN", format!("0.0.0.0:{}", r::ADMIN_PORT)),
         r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
@@ -141,18 +196,15 @@ fn container(pool: &ValidPool, network: &NetworkArgs) -> Value {
     }
     env.extend(r::storage_env(&pool.storage));
     env.extend(r::traces_env(network));
-    let mut mounts = vec![
-        json!({ "name": "tmp", "mountPath": "/tmp" }),
-        json!({ "name": "disk-cache", "mountPath": DISK_CACHE_DIR }),
-        json!({ "name": "storage", "mountPath": r::STORAGE_DIR, "readOnly": true }),
-        json!({ "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true }),
-    ];
+    let mut mounts = vec![json!({ "name": "tmp", "mountPath": "/tmp" }), json!({ "name": "disk-cache", "mountPath": DISK_CACHE_DIR })];
+    mounts.extend(role.mounts_storage().then(|| json!({ "name": "storage", "mountPath": r::STORAGE_DIR, "readOnly": true })));
+    mounts.push(json!({ "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true }));
     if let Some(encryption) = &pool.encryption {
         env.extend(r::encryption_env(encryption));
         mounts.extend(r::encryption_volumes(encryption, false).into_iter().map(|(_, mount)| mount));
     }
     json!({
-        "name": COMPONENT_KERNEL,
+        "name": KERNEL_CONTAINER,
         "image": pool.image,
         "imagePullPolicy": pool.image_pull_policy,
         "env": env,
@@ -200,7 +252,7 @@ fn network_policy(pool: &ValidPool, system_namespace: &str, network: &NetworkArg
         egress.push(json!({ "to": peers, "ports": [tcp(port)] }));
     }
     serde_json::from_value(json!({
-        "metadata": metadata(pool),
+        "metadata": metadata(pool, &pool.workload()),
         "spec": {
             "podSelector": { "matchLabels": r::selector(COMPONENT_KERNEL, POOL, &pool.name) },
             "policyTypes": ["Ingress", "Egress"],
@@ -222,10 +274,12 @@ pub fn storage_egress(endpoint: &str, shared: bool, network: &NetworkArgs) -> (V
     (if own { network.storage_egress.0.clone() } else { peers }, port)
 }
 
+/// A reader is neither kept by it nor counted: without one for a moment, what is stored is asked for again.
 fn disruption_budget(pool: &ValidPool) -> Result<PodDisruptionBudget, serde_json::Error> {
+    let selector = Role::of_sessions(pool).with(r::selector(COMPONENT_KERNEL, POOL, &pool.name));
     serde_json::from_value(json!({
-        "metadata": metadata(pool),
-        "spec": { "maxUnavailable": 1, "selector": { "matchLabels": r::selector(COMPONENT_KERNEL, POOL, &pool.name) } },
+        "metadata": metadata(pool, &pool.workload()),
+        "spec": { "maxUnavailable": 1, "selector": { "matchLabels": selector } },
     }))
 }
 

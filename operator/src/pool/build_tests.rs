@@ -5,7 +5,7 @@ use dormouse_crds::{
     NameRef,
     pool::{Encryption, Isolation, KernelPool, KernelPoolSpec, Kms, Resources, Scheduling, Storage},
 };
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 
 use super::*;
 use crate::pool::validate::validate;
@@ -36,7 +36,23 @@ fn built(spec: KernelPoolSpec) -> Built {
 }
 
 fn pod(built: &Built) -> PodSpec {
-    built.deployment.spec.clone().unwrap().template.spec.unwrap()
+    template(&built.deployment).spec.unwrap()
+}
+
+fn template(deployment: &Deployment) -> PodTemplateSpec {
+    deployment.spec.clone().unwrap().template
+}
+
+fn labels(deployment: &Deployment) -> BTreeMap<String, String> {
+    template(deployment).metadata.unwrap().labels.unwrap()
+}
+
+fn secrets(pod: &PodSpec) -> Vec<String> {
+    pod.volumes.iter().flatten().filter_map(|volume| volume.secret.as_ref()?.secret_name.clone()).collect()
+}
+
+fn env(pod: &PodSpec, name: &str) -> Option<String> {
+    pod.containers[0].env.iter().flatten().find(|env| env.name == name).map(|env| env.value.clone().unwrap_or_default())
 }
 
 #[test]
@@ -73,8 +89,7 @@ fn no_secret_is_in_the_environment() {
         assert!(source.secret_key_ref.is_none() && source.config_map_key_ref.is_none(), "{}", variable.name);
     }
     assert!(pod.containers[0].env_from.is_none());
-    let secrets: Vec<_> = pod.volumes.iter().flatten().filter_map(|v| v.secret.as_ref()?.secret_name.clone()).collect();
-    assert_eq!(secrets, ["dormouse-storage-default", "dormouse-kernel-default-tls"]);
+    assert_eq!(secrets(&pod), ["dormouse-storage-default", "dormouse-kernel-default-tls"]);
 }
 
 #[test]
@@ -85,8 +100,7 @@ fn encryption_keys_are_the_tenants_own_secret_and_never_in_the_environment() {
     assert_eq!(volume.secret.as_ref().unwrap().secret_name.as_deref(), Some("keys"));
     let mount = pod.containers[0].volume_mounts.iter().flatten().find(|mount| mount.name == "encryption").unwrap();
     assert_eq!(mount.read_only, Some(true));
-    let folder = pod.containers[0].env.iter().flatten().find(|variable| variable.name == "DORMOUSE_ENCRYPTION_KEYS_DIR").unwrap();
-    assert_eq!(folder.value.as_deref(), Some(mount.mount_path.as_str()));
+    assert_eq!(env(&pod, "DORMOUSE_ENCRYPTION_KEYS_DIR").as_ref(), Some(&mount.mount_path));
 }
 
 fn kms(url: &str) -> Kms {
@@ -102,8 +116,7 @@ fn a_kms_is_the_one_more_place_that_pods_reach_and_its_token_is_a_file() {
     let inside = with("https://vault.vault.svc:8200");
     let pod = pod(&inside);
     let container = &pod.containers[0];
-    let env =
-        |name: &str| container.env.iter().flatten().find(|env| env.name == name).and_then(|env| env.value.clone()).unwrap_or_default();
+    let env = |name: &str| env(&pod, name).unwrap_or_default();
     assert_eq!(env("DORMOUSE_KMS_URL"), "https://vault.vault.svc:8200");
     assert_eq!((env("DORMOUSE_KMS_MOUNT"), env("DORMOUSE_KMS_KEY")), ("transit".to_owned(), "sessions".to_owned()));
     assert_eq!(env("DORMOUSE_ENCRYPTION_KEYS_DIR"), "");
@@ -126,8 +139,6 @@ fn a_kms_is_the_one_more_place_that_pods_reach_and_its_token_is_a_file() {
 #[test]
 fn the_environment_is_what_the_kernel_pod_reads() {
     let pod = pod(&built(KernelPoolSpec { slots_per_pod: 7, ..KernelPoolSpec::default() }));
-    let env: BTreeMap<_, _> =
-        pod.containers[0].env.iter().flatten().map(|v| (v.name.clone(), v.value.clone().unwrap_or_default())).collect();
     for (name, value) in [
         ("DORMOUSE_SLOTS", "7"),
         ("DORMOUSE_POOL", "default"),
@@ -141,7 +152,7 @@ fn the_environment_is_what_the_kernel_pod_reads() {
         ("DORMOUSE_DISK_CACHE_DIR", "/var/cache/dormouse"),
         ("DORMOUSE_DISK_CACHE_BYTES", "1073741824"),
     ] {
-        assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
+        assert_eq!(env(&pod, name).as_deref(), Some(value), "{name}");
     }
 }
 
@@ -151,7 +162,7 @@ fn new_sessions_get_the_engine_that_the_administrator_names() {
         let config = crate::Config { kernel_engine: kernel_engine.to_owned(), ..config() };
         let valid = validate(&pool(KernelPoolSpec::default()), &config).unwrap();
         let built = build(&valid, 1, "dormouse-system", &config.network).unwrap();
-        pod(&built).containers[0].env.clone().unwrap().into_iter().find(|env| env.name == "DORMOUSE_ENGINE").and_then(|env| env.value)
+        env(&pod(&built), "DORMOUSE_ENGINE")
     };
     assert_eq!((engine(""), engine("abc").as_deref()), (None, Some("abc")));
 }
@@ -337,12 +348,52 @@ fn pods_run_where_the_pool_says_and_are_spread_without_a_word() {
     assert_eq!((rack.topology_key.as_str(), own[POOL].as_str()), ("rack", "default"));
 }
 
+fn dedicated() -> KernelPoolSpec {
+    KernelPoolSpec { isolation: Isolation::Dedicated, slots_per_pod: 50, ..KernelPoolSpec::default() }
+}
+
 #[test]
-fn a_dedicated_pod_has_one_slot_and_no_cache_whatever_is_said() {
-    let built = built(KernelPoolSpec { isolation: Isolation::Dedicated, slots_per_pod: 50, ..KernelPoolSpec::default() });
+fn a_dedicated_pod_has_one_slot_and_no_cache_whatever_is_said_and_nothing_but_a_certificate() {
+    let built = built(dedicated());
     let pod = pod(&built);
-    let env = |name: &str| pod.containers[0].env.iter().flatten().find(|env| env.name == name).and_then(|env| env.value.clone());
-    assert_eq!(env("DORMOUSE_SLOTS").as_deref(), Some("1"));
-    assert_eq!(env("DORMOUSE_DISK_CACHE_BYTES").as_deref(), Some("0"));
-    assert_eq!(env("DORMOUSE_ISOLATION").as_deref(), Some("dedicated"));
+    let told = ["DORMOUSE_SLOTS", "DORMOUSE_DISK_CACHE_BYTES", "DORMOUSE_ISOLATION"].map(|name| env(&pod, name).unwrap());
+    assert_eq!(told, ["1", "0", "dedicated"]);
+    assert_eq!(secrets(&pod), ["dormouse-vacant-default-tls"]);
+    assert_eq!(labels(&built.deployment)[ROLE], ROLE_SESSION);
+}
+
+#[test]
+fn a_dedicated_pool_has_a_reader_while_it_has_pods() {
+    let config = config();
+    let replicas = |spec: KernelPoolSpec, replicas: u32| {
+        let built = build(&validate(&pool(spec), &config).unwrap(), replicas, "dormouse-system", &config.network).unwrap();
+        built.reader.spec.unwrap().replicas
+    };
+    assert_eq!([0, 1, 7].map(|pods| replicas(dedicated(), pods)), [Some(0), Some(1), Some(1)]);
+    assert_eq!(replicas(KernelPoolSpec::default(), 7), Some(0), "of another pool what was there goes");
+    let built = built(dedicated());
+    let (own, reader) = (pod(&built), template(&built.reader).spec.unwrap());
+    assert_eq!(built.reader.metadata.name.as_deref(), Some("dormouse-reader-default"));
+    assert_eq!(built.reader.metadata.owner_references, built.deployment.metadata.owner_references);
+    assert_eq!(["DORMOUSE_ISOLATION", "DORMOUSE_DISK_CACHE_BYTES"].map(|name| env(&reader, name).unwrap()), ["reader", "0"]);
+    assert_eq!(secrets(&reader), ["dormouse-reader-default", "dormouse-vacant-default-tls"]);
+    let of = |pod: PodSpec| (pod.containers[0].image.clone(), pod.containers[0].resources.clone(), pod.security_context);
+    assert_eq!(of(reader), of(own));
+}
+
+#[test]
+fn whose_pods_they_are_is_told_apart_and_a_policy_is_for_all_of_them() {
+    let built = built(dedicated());
+    let (own, reader) = (labels(&built.deployment), labels(&built.reader));
+    let selects = |selector: &LabelSelector, labels: &BTreeMap<String, String>| {
+        selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
+    };
+    let selector = built.reader.spec.unwrap().selector;
+    assert!(selects(&selector, &reader) && !selects(&selector, &own));
+    let before = self::built(KernelPoolSpec::default()).deployment;
+    assert_eq!(built.deployment.spec.unwrap().selector, before.spec.unwrap().selector, "it cannot be changed");
+    let policy = built.network_policy.spec.unwrap().pod_selector.unwrap();
+    assert!(selects(&policy, &own) && selects(&policy, &reader));
+    let budget = built.disruption_budget.spec.unwrap().selector.unwrap();
+    assert!(selects(&budget, &own) && !selects(&budget, &reader), "a reader that is not ready keeps no node");
 }

@@ -10,7 +10,11 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::ResourceExt as _;
 
 use super::validate::ValidPool;
-use crate::{context::Context, pods::address_of, restricted::ADMIN_PORT};
+use crate::{
+    context::Context,
+    pods::{address_of, runs_sessions},
+    restricted::ADMIN_PORT,
+};
 
 /// Pods that are asked why they are not ready.
 const PODS_ASKED_MAX: usize = 3;
@@ -34,11 +38,33 @@ pub struct Health {
     pub pods: u32,
 }
 
+/// What a pool was made to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// The pods that run sessions.
+    pub deployment: Deployment,
+    /// How many of them there should be.
+    pub wanted: u32,
+    /// The pod that tells what is stored, of a dedicated pool.
+    pub reader: Option<Deployment>,
+}
+
+impl Applied {
+    fn ready(&self) -> u32 {
+        ready_pods(&self.deployment)
+    }
+
+    /// Whether what tells of the store is not there: of a dedicated pool nobody else looks whether that can be used.
+    fn lacks_reader(&self) -> bool {
+        self.wanted > 0 && self.reader.as_ref().is_some_and(|reader| ready_pods(reader) == 0)
+    }
+}
+
 /// The pool's health, asking pods that are not ready.
-pub async fn of(context: &Context, pool: &ValidPool, deployment: &Deployment, wanted: u32) -> Health {
-    let ready = ready_pods(deployment);
-    if ready > 0 || wanted == 0 {
-        return counted(ready, wanted);
+pub async fn of(context: &Context, pool: &ValidPool, applied: &Applied) -> Health {
+    let (ready, lacks_reader) = (applied.ready(), applied.lacks_reader());
+    if !lacks_reader && (ready > 0 || applied.wanted == 0) {
+        return counted(ready, applied.wanted);
     }
     let all = context.caches.pods.state();
     let mine = all.iter().filter(|pod| {
@@ -46,15 +72,17 @@ pub async fn of(context: &Context, pool: &ValidPool, deployment: &Deployment, wa
             && pod.labels().get(COMPONENT).is_some_and(|component| component == "kernel")
             && pod.labels().get(POOL) == Some(&pool.name)
             && pod.metadata.deletion_timestamp.is_none()
+            && (!lacks_reader || !runs_sessions(pod))
     });
     let mut waiting = None;
     for pod in mine.take(PODS_ASKED_MAX) {
         if let Some(health) = ask(context, pod).await {
-            return health;
+            return Health { pods: ready, ..health };
         }
         waiting = waiting.or_else(|| container_trouble(pod));
     }
-    waiting.map_or_else(|| not_ready("The pods are starting."), |message| not_ready(&message))
+    let starting = if lacks_reader { "The pod that reads what is stored is starting." } else { "The pods are starting." };
+    Health { pods: ready, ..not_ready(waiting.as_deref().unwrap_or(starting)) }
 }
 
 fn ready_pods(deployment: &Deployment) -> u32 {
@@ -132,6 +160,17 @@ mod tests {
     fn one_ready_pod_is_enough() {
         assert_eq!((counted(1, 3).ready, counted(1, 3).reason, counted(1, 3).pods), (true, PoolReason::PodsReady, 1));
         assert_eq!((counted(0, 0).ready, counted(0, 0).reason), (true, PoolReason::ScaledToZero));
+    }
+
+    #[test]
+    fn a_dedicated_pool_needs_its_reader_while_it_has_pods() {
+        let with = |ready: i32| Deployment {
+            status: Some(k8s_openapi::api::apps::v1::DeploymentStatus { ready_replicas: Some(ready), ..Default::default() }),
+            ..Deployment::default()
+        };
+        let lacks = |wanted, reader| Applied { deployment: with(1), wanted, reader }.lacks_reader();
+        assert!(lacks(1, Some(with(0))) && lacks(1, Some(Deployment::default())));
+        assert!(!lacks(1, Some(with(1))) && !lacks(0, Some(with(0))) && !lacks(1, None));
     }
 
     #[test]

@@ -21,7 +21,6 @@ use dormouse_crds::{
     labels::POOL,
     pool::{KernelPool, KernelPoolStatus, StoredIn},
 };
-use dormouse_store::rights::Rights;
 use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Resource as _, ResourceExt as _, runtime::controller::Action};
@@ -35,11 +34,11 @@ use crate::{
     error::ReconcileError,
     hub::WAITING_BELIEVED,
     leaf::Leaf,
-    pods::is_over,
+    pods::{is_over, runs_sessions},
     refusal::Refusal,
     storage::{self, StorageError, Target},
 };
-use health::Health;
+use health::{Applied, Health};
 pub(crate) use retention::have_held;
 use validate::{ValidPool, validate};
 
@@ -60,7 +59,7 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
     }
     let held = retention::hold(&pool, &context).await?;
     // Also of pods that go on when its spec cannot be built any more.
-    let certificate_due = context.ensure_certificate(&Leaf::kernel(&*pool)).await?;
+    let certificate_due = context.ensure_certificate(&Leaf::kernel(&*pool, pool.spec.isolation)).await?;
     let valid = match validate(&pool, &context.config) {
         Ok(valid) => valid,
         Err(refusal) => {
@@ -68,8 +67,7 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
             return refused(&pool, &context, refusal).await;
         }
     };
-    let rights = Rights::Kernel { pool: &valid.name };
-    let holder = Holder { namespace: &valid.namespace, rights, target: &valid.storage, owner: valid.owner.clone() };
+    let holder = Holder::pool(&valid.namespace, &valid.name, valid.isolation, &valid.storage, valid.owner.clone());
     let credentials_due = match credentials::ensure(&context, &holder, held).await {
         Ok(due) => due,
         Err(StorageError::Refused(refusal)) => return refused(&pool, &context, refusal).await,
@@ -80,8 +78,8 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
         Err(StorageError::Refused(refusal)) => return refused(&pool, &context, refusal).await,
         Err(error) => return Err(error.into()),
     }
-    let (deployment, wanted) = apply_all(&valid, &context).await?;
-    let health = health::of(&context, &valid, &deployment, wanted).await;
+    let applied = apply_all(&valid, &context).await?;
+    let health = health::of(&context, &valid, &applied).await;
     let again = write_status(&pool, &context, &health, held.then_some(&valid.storage)).await?;
     let due = certificate_due.min(credentials_due);
     let again = if health.ready { again } else { LOOK_SOON };
@@ -95,8 +93,7 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
 async fn keep_credentials(pool: &KernelPool, held: bool, context: &Context) {
     let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
     let Some(target) = storage::former_target(pool, &context.config.storage) else { return };
-    let holder =
-        Holder { namespace: &namespace, rights: Rights::Kernel { pool: &name }, target: &target, owner: pool.controller_owner_ref(&()) };
+    let holder = Holder::pool(&namespace, &name, pool.spec.isolation, &target, pool.controller_owner_ref(&()));
     if let Err(error) = credentials::ensure(context, &holder, held).await {
         tracing::warn!(namespace, pool = name, %error, "the credentials of a pool that cannot be built any more");
     }
@@ -109,7 +106,7 @@ async fn refused(pool: &KernelPool, context: &Context, refusal: Refusal) -> Outc
 }
 
 /// Applies what the pool becomes: the policy before the pods, so that no pod is ever without it.
-async fn apply_all(valid: &ValidPool, context: &Context) -> Result<(Deployment, u32), ReconcileError> {
+async fn apply_all(valid: &ValidPool, context: &Context) -> Result<Applied, ReconcileError> {
     let (owned, client) = (&context.caches.of_pools, &context.client);
     let current = owned.get::<Deployment>(&valid.namespace, &valid.workload());
     let current = current.and_then(|deployment| deployment.spec.as_ref()?.replicas).unwrap_or(0);
@@ -122,7 +119,11 @@ async fn apply_all(valid: &ValidPool, context: &Context) -> Result<(Deployment, 
     let built = build::build(valid, replicas, &context.config.system_namespace, &context.config.network)?;
     owned.apply(client, built.network_policy).await?;
     owned.apply(client, built.disruption_budget).await?;
-    Ok((owned.apply(client, built.deployment).await?, replicas))
+    let deployment = owned.apply(client, built.deployment).await?;
+    // Of a pool that is dedicated no more it has no pod.
+    let is_there = owned.get::<Deployment>(&valid.namespace, &valid.reader()).is_some();
+    let reader = if valid.is_dedicated() || is_there { Some(owned.apply(client, built.reader).await?) } else { None };
+    Ok(Applied { deployment, wanted: replicas, reader: reader.filter(|_| valid.is_dedicated()) })
 }
 
 /// How many pods the pool should have now.
@@ -156,11 +157,13 @@ pub fn is_to_resize(context: &Context, namespace: &str, pool: &str) -> bool {
     sizes.get(&key) == Some(&size) && sizes.remove(&key).is_some()
 }
 
-/// Whether every pod of the pool that runs has told everything.
+/// Whether every pod of the pool that runs sessions has told everything.
 fn all_complete(context: &Context, namespace: &str, pool: &str) -> bool {
     let mine = |pod: &Pod| pod.namespace().as_deref() == Some(namespace) && pod.labels().get(POOL).is_some_and(|name| name == pool);
     let pods = context.caches.pods.state();
-    pods.iter().filter(|pod| mine(pod) && !is_over(pod)).all(|pod| context.hub.is_complete(&pod.uid().unwrap_or_default()))
+    pods.iter()
+        .filter(|pod| mine(pod) && !is_over(pod) && runs_sessions(pod))
+        .all(|pod| context.hub.is_complete(&pod.uid().unwrap_or_default()))
 }
 
 /// Where sessions of the pool are stored: `storage` of a pool that stays, once a pod of it could store any.

@@ -11,7 +11,12 @@ use kube::{
 use serde_json::json;
 
 use super::validate::ValidPool;
-use crate::{context::Context, error::ReconcileError, pods::is_over, trim::DELETION_COST};
+use crate::{
+    context::Context,
+    error::ReconcileError,
+    pods::{is_over, runs_sessions},
+    trim::DELETION_COST,
+};
 
 /// Costs that are written at the same time.
 const WRITES_IN_FLIGHT_MAX: usize = 16;
@@ -23,6 +28,7 @@ pub(super) async fn choose(valid: &ValidPool, remaining: u32, context: &Context)
             && pod.labels().get(POOL) == Some(&valid.name)
             && pod.metadata.deletion_timestamp.is_none()
             && !is_over(pod)
+            && runs_sessions(pod)
     };
     let pods = context.caches.pods.state();
     let loads = pods.iter().filter(|pod| mine(pod)).map(|pod| load(pod, context)).collect();

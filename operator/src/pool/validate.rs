@@ -8,7 +8,8 @@ use kube::{Resource as _, ResourceExt as _};
 
 use crate::{
     config::Config,
-    credentials::storage_secret,
+    credentials::pool_secret,
+    leaf::kernel_secret,
     refusal::Refusal,
     storage::{self, Target, misplaced},
 };
@@ -34,7 +35,7 @@ pub struct ValidPool {
     pub slots: u32,
     /// Pods that are always there.
     pub warm: u32,
-    /// Most pods.
+    /// Most pods that run sessions.
     pub max: u32,
     /// RuntimeClass.
     pub runtime_class: Option<String>,
@@ -59,16 +60,28 @@ impl ValidPool {
         format!("dormouse-kernel-{}", self.name)
     }
 
-    /// Name of the Secret with the storage credentials.
+    /// Name of the Deployment of a dedicated pool's reader.
+    #[must_use]
+    pub fn reader(&self) -> String {
+        format!("dormouse-reader-{}", self.name)
+    }
+
+    /// Whether each pod runs one session in its life.
+    #[must_use]
+    pub fn is_dedicated(&self) -> bool {
+        self.isolation == Isolation::Dedicated
+    }
+
+    /// Name of the Secret with the storage credentials, which pods that run one session do not mount.
     #[must_use]
     pub fn storage_secret(&self) -> String {
-        storage_secret(&self.name)
+        pool_secret(&self.name, self.isolation)
     }
 
     /// Name of the Secret with the certificate.
     #[must_use]
     pub fn tls_secret(&self) -> String {
-        format!("dormouse-kernel-{}-tls", self.name)
+        kernel_secret(&self.name, self.isolation)
     }
 }
 

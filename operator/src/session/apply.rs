@@ -12,25 +12,30 @@ use dormouse_crds::{
     session::{KernelSession, KernelSessionStatus},
 };
 use dormouse_protocol::session::State;
-use kube::{ResourceExt as _, runtime::controller::Action};
+use kube::ResourceExt as _;
 
 use super::{
     archive, own_pool,
     patch::{clear_placement, patch_status},
     stored, strays,
 };
-use crate::{context::Context, controller::Outcome, error::ReconcileError, unread};
+use crate::{context::Context, error::ReconcileError, unread};
 
 /// Even when nothing happens, a session is looked at this often.
 const RESYNC: Duration = Duration::from_secs(600);
 /// How soon a session is looked at again whose pod says nothing.
 const SILENT_AGAIN: Duration = Duration::from_secs(2);
 
-/// Does it. `previous` is the status that it was decided by.
+/// Does it. `previous` is the status that it was decided by. The answer is when to look again.
 ///
 /// # Errors
 /// The API server, the store or a kernel pod failed.
-pub(super) async fn apply(decision: Decision, session: &KernelSession, previous: &KernelSessionStatus, context: &Context) -> Outcome {
+pub(super) async fn apply(
+    decision: Decision,
+    session: &KernelSession,
+    previous: &KernelSessionStatus,
+    context: &Context,
+) -> Result<Duration, ReconcileError> {
     let again = update_status(&decision.status, session, previous, context).await?;
     if decision.clear_placement {
         clear_placement(context, session).await?;
@@ -60,7 +65,7 @@ pub(super) async fn apply(decision: Decision, session: &KernelSession, previous:
             }
         }
     };
-    Ok(Action::requeue(again))
+    Ok(again)
 }
 
 fn remember(update: UnreadUpdate, session: &KernelSession, context: &Context) {

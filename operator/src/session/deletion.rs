@@ -13,7 +13,7 @@ use dormouse_control::{
 use dormouse_crds::{
     labels::ABANDON_STORAGE,
     pool::{KernelPool, Storage},
-    session::{KernelSession, Placement},
+    session::{KernelSession, KernelSessionSpec, Placement},
 };
 use dormouse_erasure::EraseError;
 use dormouse_lifecycle::SessionKey;
@@ -235,7 +235,8 @@ pub(crate) async fn forget(session: &KernelSession, context: &Context) -> Result
     Ok(())
 }
 
-/// The session under a placement, to be told to a pod that has it.
+/// The session under a placement, for a pod that is to have it no more. Without what is in its spec: a process that says that it has a session may lie, and
+/// one that has it keeps what it knows, because nothing is older than this generation.
 pub(super) fn assignment(session: &KernelSession, placement: Placement) -> Assignment {
     Assignment {
         namespace: session.namespace().unwrap_or_default(),
@@ -243,8 +244,8 @@ pub(super) fn assignment(session: &KernelSession, placement: Placement) -> Assig
         uid: session.stored_uid(),
         epoch: placement.epoch,
         boot: placement.boot,
-        generation: session.metadata.generation.unwrap_or_default(),
-        spec: session.spec.for_pod(),
+        generation: 0,
+        spec: KernelSessionSpec::default(),
         source_uid: None,
         anchor: None,
         source_anchor: None,

@@ -109,6 +109,7 @@ async fn context(server: Arc<Server>) -> Context {
         index: Mutex::default(),
         sizes: Mutex::default(),
         unread: Default::default(),
+        grants: Default::default(),
         client,
     }
 }

@@ -15,7 +15,7 @@ use reqwest::Method;
 
 use crate::{
     context::Context,
-    pods::{ANSWER_BYTES_MAX, address_of, is_over},
+    pods::{ANSWER_BYTES_MAX, address_of, is_dedicated, is_over},
 };
 
 /// When nobody could tell, this is how soon it is asked again: the bound on how late a timer fires that only a pod's end left untold.
@@ -30,7 +30,8 @@ pub async fn ask(session: &KernelSession, context: &Context) -> Stored {
     let Some(call) = call(session) else { return Stored::Nothing };
     let pods = context.caches.pods.state();
     let mine = |pod: &Pod| pod.namespace().as_deref() == Some(&call.namespace) && pod.labels().get(POOL) == Some(&session.spec.pool);
-    for pod in pods.iter().filter(|pod| mine(pod) && !is_over(pod)).take(ASKED_MAX) {
+    // One that runs a session of its own may read no other.
+    for pod in pods.iter().filter(|pod| mine(pod) && !is_over(pod) && !is_dedicated(pod)).take(ASKED_MAX) {
         match ask_one(context, pod, &call).await {
             Ok(status) => return Stored::Told(Box::new(status)),
             Err(error) => tracing::debug!(pod = pod.name_any(), %error, "a kernel pod does not tell what is stored"),

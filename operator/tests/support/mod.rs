@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use dormouse_crds::session::Placement;
 use dormouse_lifecycle::SessionKey;
-use dormouse_store::{Condition, CredentialSource, Credentials, S3, S3Options, SnapshotStore as _};
+use dormouse_store::{Condition, CredentialSource, Credentials, PutError, S3, S3Options, SnapshotStore as _, StoreError};
 use dormouse_testkit::{
     apiserver::{ApiServer, Write},
     minio::Minio,
@@ -273,6 +273,18 @@ impl Cluster {
         let args = ["patch", "kernelsession", name, "-n", "team", "--subresource=status", "--type=merge", "-p", &patch];
         self.server.kubectl(&args).unwrap();
     }
+
+    /// What the operator does when the process of a session is gone.
+    pub fn unplace(&self, name: &str) {
+        let patch = json!({ "status": { "placement": null } }).to_string();
+        let args = ["patch", "kernelsession", name, "-n", "team", "--subresource=status", "--type=merge", "-p", &patch];
+        self.server.kubectl(&args).unwrap();
+    }
+}
+
+/// Whether the store has refused it for who asks.
+pub fn is_denied<T>(put: &Result<T, PutError>) -> bool {
+    matches!(put, Err(PutError::Failed(StoreError::Denied { .. })))
 }
 
 /// Has a session's status say that it has stored something, and stores that: the keys are answered.

@@ -18,7 +18,7 @@ use axum::{
 };
 use dormouse_crds::session::SnapshotStatus;
 use dormouse_protocol::{
-    kernel::{Assignment, KERNEL_PORT, PodInfo, ReportLine, SessionReport, StoredStatus},
+    kernel::{Assignment, Grant, KERNEL_PORT, PodInfo, ReportLine, RetireCall, SessionReport, StoredStatus},
     session::State as SessionState,
 };
 use dormouse_service::{
@@ -47,6 +47,10 @@ pub struct FakePod {
     exhausted: AtomicBool,
     /// The sessions that it was told to put to sleep, and under which epoch and process.
     pub put_to_sleep: Mutex<Vec<(String, u64, String)>>,
+    /// What it was given for sessions.
+    pub granted: Mutex<Vec<Grant>>,
+    /// Which process was told to end, each time.
+    pub retired: Mutex<Vec<String>>,
     /// Who waits for it to forget now, and the most that did at a time.
     pub asked: Mutex<(usize, usize)>,
     lines: broadcast::Sender<ReportLine>,
@@ -83,25 +87,55 @@ impl FakePod {
 impl Cluster {
     /// A kernel pod of the pool `default`, which listens on an address of its own.
     pub async fn pod(&self, number: u8, slots: u32) -> Arc<FakePod> {
+        self.labelled(number, slots, "").await
+    }
+
+    /// One that runs one session in its life, in this container. It has nothing.
+    pub async fn dedicated_pod(&self, number: u8, container: &str) -> Arc<FakePod> {
+        let pod = self.labelled(number, 1, ", dormouse.dev/role: session").await;
+        self.runs_in(&pod, container);
+        pod
+    }
+
+    /// One that tells what is stored of the sessions of a dedicated pool.
+    pub async fn reader(&self, number: u8) -> Arc<FakePod> {
+        self.labelled(number, 1, ", dormouse.dev/role: reader").await
+    }
+
+    async fn labelled(&self, number: u8, slots: u32, labels: &str) -> Arc<FakePod> {
         let name = format!("k{number}");
         apply(
             &self.server,
             &format!(
                 "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: team, \
-                 labels: {{dormouse.dev/component: kernel, dormouse.dev/pool: default}}}}\n\
+                 labels: {{dormouse.dev/component: kernel, dormouse.dev/pool: default{labels}}}}}\n\
                  spec: {{containers: [{{name: kernel, image: k}}]}}\n"
             ),
         );
         self.serve(name, number, slots).await
     }
 
-    /// Runs what a pod of this name runs.
-    pub async fn serve(&self, name: String, number: u8, slots: u32) -> Arc<FakePod> {
+    /// What a kubelet says of the container in which a pod's process runs.
+    pub fn runs_in(&self, pod: &FakePod, container: &str) {
+        let running = json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } });
+        let kernel = json!({ "name": "kernel", "containerID": container, "state": running, "ready": true, "restartCount": 0, "image": "k", "imageID": "k" });
+        let status = json!({ "status": { "containerStatuses": [kernel] } }).to_string();
+        let args = ["patch", "pod", &pod.name, "-n", "team", "--subresource=status", "--type=merge", "-p", &status];
+        self.server.kubectl(&args).unwrap();
+    }
+
+    /// The operator's certificate authority.
+    pub async fn authority(&self) -> Ca {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), SYSTEM);
         self.until("the operator has an authority", async || secrets.get_opt("dormouse-ca").await.unwrap().is_some()).await;
         let secret = secrets.get("dormouse-ca").await.unwrap().data.unwrap();
         let text = |key: &str| String::from_utf8(secret[key].0.clone()).unwrap();
-        let ca = Ca::from_pem(&text("ca.crt"), &text("ca.key")).unwrap();
+        Ca::from_pem(&text("ca.crt"), &text("ca.key")).unwrap()
+    }
+
+    /// Runs what a pod of this name runs.
+    pub async fn serve(&self, name: String, number: u8, slots: u32) -> Arc<FakePod> {
+        let ca = self.authority().await;
         let address = IpAddr::V4(Ipv4Addr::new(127, self.number, std::process::id().to_le_bytes()[0], number));
         let listener = tokio::net::TcpListener::bind((address, KERNEL_PORT)).await.unwrap();
         let uid = self.get(&["pod", &name], "{.metadata.uid}");
@@ -114,6 +148,8 @@ impl Cluster {
             hangs: AtomicBool::default(),
             exhausted: AtomicBool::default(),
             put_to_sleep: Mutex::default(),
+            granted: Mutex::default(),
+            retired: Mutex::default(),
             asked: Mutex::default(),
             lines: broadcast::Sender::new(4_096),
             name,
@@ -123,6 +159,8 @@ impl Cluster {
             .route("/v1/info", get(info))
             .route("/v1/forget", post(forget))
             .route("/v1/leave", post(leave))
+            .route("/v1/grant", post(grant))
+            .route("/v1/retire", post(retire))
             .route("/v1/stored/status", post(stored_status))
             .with_state(Arc::clone(&pod));
         let identity = Identity::kernel("team", "default", pod.name.clone()).dns_name();
@@ -189,6 +227,19 @@ async fn forget(State(pod): State<Arc<FakePod>>) -> StatusCode {
 async fn leave(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment>) -> StatusCode {
     pod.put_to_sleep.lock().unwrap().push((assignment.uid.clone(), assignment.epoch, assignment.boot));
     pod.report(&assignment.name, &assignment.uid, |report| report.state = SessionState::Hibernated);
+    StatusCode::NO_CONTENT
+}
+
+async fn grant(State(pod): State<Arc<FakePod>>, Json(grant): Json<Grant>) -> StatusCode {
+    if grant.boot != pod.boot {
+        return StatusCode::GONE;
+    }
+    pod.granted.lock().unwrap().push(grant);
+    StatusCode::NO_CONTENT
+}
+
+async fn retire(State(pod): State<Arc<FakePod>>, Json(call): Json<RetireCall>) -> StatusCode {
+    pod.retired.lock().unwrap().push(call.boot);
     StatusCode::NO_CONTENT
 }
 
