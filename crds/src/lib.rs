@@ -53,7 +53,8 @@ pub mod labels {
     pub const ROLE_SESSION: &str = "session";
     /// Value of [`ROLE`]: it tells what is stored, and runs no session.
     pub const ROLE_READER: &str = "reader";
-    /// Annotation of a pod that runs one session: the id of its container, a space, and the uid of the session that this container was given to.
+    /// Annotation of a pod that runs one session: the id of the container in which it does, a space, and the session's uid. The pod is that session's as
+    /// long as it lives.
     pub const GRANTED: &str = "dormouse.dev/granted";
     /// On broker pods and their Deployment: the ToolBroker's name.
     pub const BROKER: &str = "dormouse.dev/broker";

@@ -16,8 +16,8 @@ use dormouse_protocol::event::{Event, EventBody, PROTOCOL_VERSION};
 use dormouse_protocol::history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration};
 use dormouse_protocol::kernel::{
     AnswerCall, Assignment, CancelRunCall, CheckpointCall, DecidedCall, DifferenceCall, EvalCall, EventsCall, Grant, JournalCall,
-    LiveUsage, McpCatalog, MigrateCall, PodInfo, ResetCall, RestoreCall, RetireCall, RunsCall, SessionCall, SessionReport, StoredCall,
-    StoredStatus, StoredUsage, UsageCall, WaitingCall,
+    LiveUsage, McpCatalog, MigrateCall, PodInfo, ResetCall, RestoreCall, RunsCall, SessionCall, SessionReport, StoredCall, StoredStatus,
+    StoredUsage, UsageCall, WaitingCall,
 };
 use dormouse_protocol::run::{Run, RunList};
 use dormouse_protocol::session::session_id;
@@ -103,7 +103,6 @@ pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/forget", post(forget))
         .route("/v1/leave", post(leave))
         .route("/v1/grant", post(grant))
-        .route("/v1/retire", post(retire))
         .route("/v1/report", get(report))
         .with_state(app.clone());
     let both = Router::new().route("/v1/info", get(info)).route("/v1/stored/status", post(stored_status)).with_state(app);
@@ -281,11 +280,6 @@ async fn forget(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>
 
 async fn grant(State(app): State<App>, ApiJson(grant): ApiJson<Grant>) -> ApiResult<StatusCode> {
     app.pod.grant(&grant)?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-async fn retire(State(app): State<App>, ApiJson(call): ApiJson<RetireCall>) -> ApiResult<StatusCode> {
-    app.pod.retire(&call)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::{Faulty, PATIENCE, UNUSABLE_KEY, World, assign, assign_spec, eval, grant, metric, ready, spec, try_eval, until, value};
 use dormouse_crds::session::{KernelSessionSpec, Source};
 use dormouse_kernel::Pod;
-use dormouse_protocol::kernel::{Assignment, JournalCall, RetireCall, RunsCall, StoredCall, UsageCall};
+use dormouse_protocol::kernel::{Assignment, JournalCall, RunsCall, StoredCall, UsageCall};
 use dormouse_protocol::{ErrorCode, eval::Woke};
 use dormouse_testkit::wait::eventually;
 use serde_json::json;
@@ -25,10 +25,6 @@ fn granted(world: &World, name: &str, uid: &str) -> Pod {
 
 async fn ends(pod: &Pod) {
     tokio::time::timeout(PATIENCE, pod.spent()).await.expect("the pod ends");
-}
-
-fn retire(pod: &Pod) -> RetireCall {
-    RetireCall { boot: pod.info().boot }
 }
 
 fn stored(session: &Assignment) -> StoredCall {
@@ -124,7 +120,6 @@ async fn what_a_pod_is_given_is_for_this_process_and_its_session_and_may_be_repl
     assert_eq!(pod.info().used, 0, "what cannot be used takes no pod");
     for other in [world.pod("b"), world.reader("c")] {
         assert_eq!(other.grant(&grant(&other, "u1", "key")).unwrap_err().code, ErrorCode::InvalidRequest);
-        assert_eq!(other.retire(&retire(&other)).unwrap_err().code, ErrorCode::InvalidRequest);
     }
 
     pod.grant(&grant(&pod, "u1", "first")).unwrap();
@@ -202,26 +197,6 @@ async fn a_dedicated_pod_tells_what_is_stored_of_its_own_session_and_of_no_other
     pod.live_usage(&usage()).unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pod_without_a_session_ends_when_it_is_told_to_and_one_that_runs_does_not() {
-    let world = World::default();
-    let vacant = world.dedicated_pod("a");
-    let another = RetireCall { boot: "another".to_owned() };
-    assert_eq!(vacant.retire(&another).unwrap_err().code, ErrorCode::SessionGone);
-    vacant.retire(&retire(&vacant)).unwrap();
-    ends(&vacant).await;
-
-    let unused = granted(&world, "b", "u1");
-    unused.retire(&retire(&unused)).unwrap();
-    ends(&unused).await;
-
-    let pod = granted(&world, "c", "u1");
-    let session = assign(&pod, "u1", 1);
-    value(&pod, &session, "let n = 1; n").await;
-    assert_eq!(pod.retire(&retire(&pod)).unwrap_err().code, ErrorCode::SessionBusy);
-    assert_eq!(value(&pod, &session, "++n").await, json!(2));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_pod_ends_whose_session_does_not_come_or_cannot_begin() {
     let world = World::default();
@@ -245,7 +220,6 @@ async fn a_pod_does_not_end_before_it_is_known_whether_its_session_is_stored() {
     // When this is answered, all that came of the one before is done.
     assert_eq!(try_eval(&pod, &session, "n").await.unwrap_err().code, ErrorCode::StorageUnavailable);
     until(&pod, "u1", |report| !report.holds_slot).await;
-    assert_eq!(pod.retire(&retire(&pod)).unwrap_err().code, ErrorCode::SessionBusy);
     world.store.down.store(false, Ordering::SeqCst);
     assert_eq!(value(&pod, &session, "n").await, json!(2));
     pod.hibernate(session).await.unwrap();

@@ -68,7 +68,6 @@ async fn gateways_and_the_operator_are_obeyed_and_nobody_else() {
         (Process::Gateway, Method::GET, "/v1/report"),
         (Process::Gateway, Method::POST, "/v1/forget"),
         (Process::Gateway, Method::POST, "/v1/grant"),
-        (Process::Gateway, Method::POST, "/v1/retire"),
         (Process::Kernel, Method::POST, "/v1/grant"),
         (Process::Operator, Method::POST, "/v1/eval"),
     ] {

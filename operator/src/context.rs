@@ -125,7 +125,7 @@ pub struct OperatorMetrics {
     pub placements_cleared: IntCounter,
     /// What pods that run one session were given for it.
     pub grants: IntCounter,
-    /// Processes that were to run a session in a container that had another one.
+    /// Looks at which a session was placed on a pod that is another's.
     pub grants_refused: IntCounter,
     /// Sessions that have left etcd for the archive.
     pub archived: IntCounter,
@@ -158,7 +158,7 @@ impl OperatorMetrics {
             placements_cleared: metrics.counter("operator_placements_cleared_total", "Placements cleared: the process was gone.")?,
             grants: metrics.counter("operator_grants_total", "What dedicated pods were given for their sessions, and given anew.")?,
             grants_refused: metrics
-                .counter("operator_grants_refused_total", "Processes that got no session: their container has had another one.")?,
+                .counter("operator_grants_refused_total", "Looks at which a session was placed on a dedicated pod of another.")?,
             archived: metrics.counter("operator_sessions_archived_total", "Sessions that have left etcd for the archive.")?,
             returned: metrics.counter("operator_sessions_returned_total", "Sessions that have come back from the archive.")?,
             report_streams: metrics.gauge("operator_report_streams", "Open report streams of kernel pods.")?,

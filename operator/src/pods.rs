@@ -1,7 +1,6 @@
 //! Kernel pods, as the API server shows them.
 
-use dormouse_crds::labels::{ROLE, ROLE_READER, ROLE_SESSION};
-use jiff::Timestamp;
+use dormouse_crds::labels::{COMPONENT, GRANTED, POOL, ROLE, ROLE_READER, ROLE_SESSION};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
@@ -29,23 +28,50 @@ pub fn is_dedicated(pod: &Pod) -> bool {
     pod.labels().get(ROLE).is_some_and(|role| role == ROLE_SESSION)
 }
 
-/// A container that runs, as the kubelet tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Container<'a> {
-    /// Its id. The one that follows it in its pod has another.
-    pub id: &'a str,
-    /// When it began, by the clock of its node.
-    pub started: Option<Timestamp>,
+/// Whether it tells what the sessions of this pool have stored, and runs none.
+#[must_use]
+pub fn is_reader_of(pod: &Pod, namespace: &str, pool: &str) -> bool {
+    let has = |label: &str, value: &str| pod.labels().get(label).is_some_and(|is| is == value);
+    pod.namespace().as_deref() == Some(namespace) && has(COMPONENT, "kernel") && has(POOL, pool) && has(ROLE, ROLE_READER)
 }
 
-/// The container in which the process of a kernel pod runs now.
+/// Whether the kubelet says that it is ready.
 #[must_use]
-pub fn container(pod: &Pod) -> Option<Container<'_>> {
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// The container in which the process of a kernel pod runs now, by the id that the kubelet says. One that follows it has another.
+#[must_use]
+pub fn container(pod: &Pod) -> Option<&str> {
     let statuses = pod.status.as_ref()?.container_statuses.as_deref()?;
     let kernel = statuses.iter().find(|container| container.name == KERNEL_CONTAINER)?;
-    let running = kernel.state.as_ref()?.running.as_ref()?;
-    let id = kernel.container_id.as_deref().filter(|id| !id.is_empty())?;
-    Some(Container { id, started: running.started_at.as_ref().map(|time| time.0) })
+    kernel.state.as_ref()?.running.as_ref()?;
+    kernel.container_id.as_deref().filter(|id| !id.is_empty())
+}
+
+/// Whose a pod is that runs one session in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrantedTo<'a> {
+    /// In which container its process ran.
+    pub container: &'a str,
+    /// The session, by uid.
+    pub session: &'a str,
+}
+
+/// Whose it is, as its annotation says; `None`: nobody's yet.
+#[must_use]
+pub fn granted_to(pod: &Pod) -> Option<GrantedTo<'_>> {
+    // Whatever a later release notes behind them.
+    let mut granted = pod.annotations().get(GRANTED)?.split(' ');
+    Some(GrantedTo { container: granted.next().unwrap_or_default(), session: granted.next().unwrap_or_default() })
+}
+
+/// Whether it was a session's, and the process that ran it has ended: it is good for nobody any more.
+#[must_use]
+pub fn is_spent(pod: &Pod) -> bool {
+    granted_to(pod).is_some_and(|granted| container(pod) != Some(granted.container))
 }
 
 /// `host:port`, with the brackets that an IPv6 address needs.
@@ -84,13 +110,30 @@ mod tests {
 
     #[test]
     fn the_container_is_the_one_in_which_the_process_runs_now() {
-        let begun = serde_json::json!({ "running": { "startedAt": "1970-01-01T00:01:00Z" } });
-        let started = Timestamp::from_second(60).unwrap();
-        assert_eq!(container(&pod(None, &begun)), Some(Container { id: "containerd://2", started: Some(started) }));
-        assert_eq!(container(&pod(None, &serde_json::json!({ "running": {} }))).map(|container| container.started), Some(None));
+        assert_eq!(container(&pod(None, &serde_json::json!({ "running": {} }))), Some("containerd://2"));
         for state in [serde_json::json!({}), serde_json::json!({ "terminated": { "exitCode": 0 } }), serde_json::json!({ "waiting": {} })] {
             assert_eq!(container(&pod(None, &state)), None, "{state}");
         }
         assert_eq!(container(&Pod::default()), None);
+    }
+
+    #[test]
+    fn a_pod_is_spent_once_the_process_has_ended_that_was_given_a_session() {
+        let granted = |note: Option<&str>, state: serde_json::Value| {
+            let mut pod = pod(Some(ROLE_SESSION), &state);
+            pod.metadata.annotations = note.map(|note| [(GRANTED.to_owned(), note.to_owned())].into());
+            (granted_to(&pod).map(|granted| granted.session.to_owned()), is_spent(&pod))
+        };
+        let (running, ended) = (serde_json::json!({ "running": {} }), serde_json::json!({ "terminated": { "exitCode": 0 } }));
+        for (note, state, session, spent) in [
+            (None, &running, None, false),
+            (None, &ended, None, false),
+            (Some("containerd://2 s"), &running, Some("s"), false),
+            (Some("containerd://2 s"), &ended, Some("s"), true),
+            (Some("containerd://1 s"), &running, Some("s"), true),
+            (Some("nonsense"), &running, Some(""), true),
+        ] {
+            assert_eq!(granted(note, state.clone()), (session.map(str::to_owned), spent), "{note:?} {state}");
+        }
     }
 }

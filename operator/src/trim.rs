@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use dormouse_crds::{broker::ToolBroker, labels::ARCHIVED_AS, pool::KernelPool, session::KernelSession};
+use dormouse_crds::{
+    broker::ToolBroker,
+    labels::{ARCHIVED_AS, GRANTED},
+    pool::KernelPool,
+    session::KernelSession,
+};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::api::ObjectMeta;
 
@@ -13,6 +18,8 @@ pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 pub const LIST_PAGE_OBJECTS: u32 = 100;
 /// Characters of a uid, which is a UUID.
 const UID_CHARS_MAX: usize = 36;
+/// Characters of a container's id, which is a digest behind the name of its runtime, and of a uid.
+const GRANTED_CHARS_MAX: usize = 200;
 /// Characters of a number of 32 bits.
 const COST_CHARS_MAX: usize = 11;
 
@@ -37,11 +44,15 @@ pub fn broker(broker: &mut ToolBroker) {
     metadata(&mut broker.metadata);
 }
 
-/// A pod's labels, its address, how it is, and what it costs to delete it.
+/// A pod's labels, its address, how it is, what it costs to delete it, and which session it was given to.
 pub fn pod(pod: &mut Pod) {
-    let cost = pod.metadata.annotations.take().and_then(|mut all| all.remove_entry(DELETION_COST));
+    let mut all = pod.metadata.annotations.take().unwrap_or_default();
+    let cost = all.remove_entry(DELETION_COST).filter(|(_, cost)| cost.len() <= COST_CHARS_MAX);
+    // One that is too long was not written by an operator: as much of it as tells that it is none.
+    let granted = all.remove_entry(GRANTED).map(|(name, granted)| (name, granted.chars().take(GRANTED_CHARS_MAX).collect()));
     metadata(&mut pod.metadata);
-    pod.metadata.annotations = cost.filter(|(_, cost)| cost.len() <= COST_CHARS_MAX).map(|cost| BTreeMap::from([cost]));
+    let kept: BTreeMap<String, String> = cost.into_iter().chain(granted).collect();
+    pod.metadata.annotations = (!kept.is_empty()).then_some(kept);
     pod.spec = None;
     pod.status = pod.status.take().map(|status| PodStatus {
         phase: status.phase,
@@ -104,5 +115,12 @@ mod tests {
         let cost = |cost: &str| kept(&serde_json::json!({ "a": "b", DELETION_COST: cost })).metadata.annotations;
         assert_eq!(cost("-2147483648"), Some(BTreeMap::from([(DELETION_COST.to_owned(), i32::MIN.to_string())])));
         assert_eq!(cost("-21474836480"), None);
+    }
+
+    #[test]
+    fn and_whose_it_is_whatever_somebody_writes_there() {
+        let granted = |granted: &str| kept(&serde_json::json!({ "a": "b", GRANTED: granted })).metadata.annotations.unwrap();
+        assert_eq!(granted("containerd://1 u-1"), BTreeMap::from([(GRANTED.to_owned(), "containerd://1 u-1".to_owned())]));
+        assert_eq!(granted(&"x".repeat(200_000))[GRANTED].len(), GRANTED_CHARS_MAX);
     }
 }

@@ -133,6 +133,7 @@ async fn the_pods_of_a_dedicated_pool_begin_with_nothing_and_one_of_them_reads_w
 async fn a_dedicated_pod_is_given_what_reaches_its_session_and_no_other() {
     let cluster = Cluster::start(&FLAGS).await;
     apply(&cluster.server, &pool(DEDICATED));
+    cluster.reader(9).await;
     let (one, two) = (cluster.dedicated_pod(1, "containerd://1").await, cluster.dedicated_pod(2, "containerd://2").await);
     let (a, b) = (cluster.session("a", ""), cluster.session("b", ""));
     cluster.place("a", &one, 1);
@@ -164,11 +165,12 @@ async fn a_dedicated_pod_is_given_what_reaches_its_session_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_is_given_to_one_session_also_by_an_operator_that_begins_anew() {
+async fn a_pod_is_given_to_one_session_also_by_an_operator_that_begins_anew_and_goes_when_its_process_ends() {
     let mut cluster = Cluster::start(&FLAGS).await;
     apply(&cluster.server, &pool(DEDICATED));
+    cluster.reader(9).await;
     let pod = cluster.dedicated_pod(1, "containerd://1").await;
-    let (a, b) = (cluster.session("a", ""), cluster.session("b", ""));
+    let (a, _) = (cluster.session("a", ""), cluster.session("b", ""));
     cluster.place("a", &pod, 1);
     given(&cluster, &pod, &a).await;
     cluster.restart(&FLAGS, async {}).await;
@@ -178,21 +180,37 @@ async fn a_container_is_given_to_one_session_also_by_an_operator_that_begins_ane
     // Whatever the process says of itself: it is placed another session.
     cluster.unplace("a");
     cluster.place("b", &pod, 1);
-    cluster.until("the process is told to end", async || !pod.retired.lock().unwrap().is_empty()).await;
-    assert_eq!(pod.retired.lock().unwrap()[0], pod.boot);
+    let refused = async || crate::support::metrics::metric(&cluster.admin, "grants_refused_total", "").await > 0;
+    cluster.until("it is refused", refused).await;
     assert!(pod.granted.lock().unwrap().iter().all(|grant| grant.uid == a), "and is given nothing");
-    let refused = async || crate::support::metrics::metric(&cluster.admin, "grants_refused_total", "").await == 1;
-    cluster.until("that is counted", refused).await;
+    assert_eq!(note(&cluster, &pod), format!("containerd://1 {a}"));
 
+    let uid = || cluster.get(&["pod", &pod.name], "{.metadata.uid}");
+    assert_eq!(uid(), pod.uid);
     cluster.runs_in(&pod, "containerd://2");
-    given(&cluster, &pod, &b).await;
-    assert_eq!(note(&cluster, &pod), format!("containerd://2 {b}"));
+    cluster.until("it is deleted: its process has ended", async || uid().is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_given_before_a_reader_has_probed_the_store() {
+    let cluster = Cluster::start(&FLAGS).await;
+    apply(&cluster.server, &pool(DEDICATED));
+    let pod = cluster.dedicated_pod(1, "containerd://1").await;
+    let uid = cluster.session("a", "");
+    cluster.place("a", &pod, 1);
+    cluster
+        .until("the operator has heard of it", async || !cluster.get(&["kernelsession", "a"], "{.metadata.finalizers}").is_empty())
+        .await;
+    assert!(pod.granted.lock().unwrap().is_empty() && note(&cluster, &pod).is_empty());
+    cluster.reader(9).await;
+    given(&cluster, &pod, &uid).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dedicated_pod_is_told_whom_to_trust_while_one_authority_follows_another() {
     let cluster = Cluster::start(&FLAGS).await;
     apply(&cluster.server, &pool(DEDICATED));
+    cluster.reader(9).await;
     let pod = cluster.dedicated_pod(1, "containerd://1").await;
     let uid = cluster.session("a", "");
     cluster.place("a", &pod, 1);
@@ -214,6 +232,7 @@ async fn a_dedicated_pod_is_told_whom_to_trust_while_one_authority_follows_anoth
 async fn what_a_dedicated_pod_was_given_is_given_anew_before_it_ends() {
     let cluster = Cluster::start(&[FLAGS[0], "--certificate-seconds=9"]).await;
     apply(&cluster.server, &pool(DEDICATED));
+    cluster.reader(9).await;
     let pod = cluster.dedicated_pod(1, "containerd://1").await;
     let uid = cluster.session("a", "");
     cluster.place("a", &pod, 1);

@@ -29,7 +29,6 @@
 //! | `POST /v1/usage/stored` | [`UsageCall`] | [`StoredUsage`] | gateway |
 //! | `POST /v1/forget` | [`Assignment`] | 204 once the session is dropped without a commit | operator, at deletion |
 //! | `POST /v1/grant` | [`Grant`] | 204 once the pod uses it; only of a pod that runs one session in its life | operator |
-//! | `POST /v1/retire` | [`RetireCall`] | 204; such a pod ends, unless it runs a session | operator |
 //! | `POST /v1/events` | [`EventsCall`] | [`crate::event::Event`] a line | gateway |
 //! | `GET /v1/report` | | [`ReportLine`] a line, for ever | operator |
 //!
@@ -54,7 +53,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::eval::EvalRequest;
 
-pub use grant::{Grant, GrantedCertificate, GrantedStorage, RetireCall};
+pub use grant::{Grant, GrantedCertificate, GrantedStorage};
 pub use mcp::{McpArgument, McpCatalog, McpClient, McpPrompt, McpResource, McpTask, McpTool};
 pub use report::{PodInfo, ReportLine, SessionReport};
 pub use stored::{DifferenceCall, JournalCall, StoredCall, StoredStatus};

@@ -4,13 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use dormouse_crds::labels::{GRANTED, POOL, ROLE, ROLE_READER, ROLE_SESSION};
 use dormouse_protocol::kernel::KERNEL_PORT;
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
 use super::{KernelPod, Role};
-
-/// The container that runs sessions.
-const CONTAINER: &str = "kernel";
 
 /// The kernel pod in an API object, if it has an address and has not ended.
 pub(super) fn read(pod: &Pod) -> Option<KernelPod> {
@@ -29,7 +26,7 @@ pub(super) fn read(pod: &Pod) -> Option<KernelPod> {
         address: SocketAddr::new(address, KERNEL_PORT),
         ready: ready && pod.metadata.deletion_timestamp.is_none(),
         role: role(pod.labels().get(ROLE).map(String::as_str)),
-        given_to: pod.annotations().get(GRANTED).and_then(|granted| given_to(granted, status)),
+        given_to: pod.annotations().get(GRANTED).map(String::as_str).map(given_to),
     })
 }
 
@@ -42,13 +39,10 @@ fn role(label: Option<&str>) -> Role {
     }
 }
 
-/// The session that the container was given to which the kubelet says is there. One that came after it was given to nobody.
-fn given_to(granted: &str, status: &PodStatus) -> Option<String> {
-    // Whatever a later release notes behind them.
-    let mut noted = granted.split(' ');
-    let (container, uid) = (noted.next()?, noted.next()?);
-    let mut containers = status.container_statuses.iter().flatten().filter(|status| status.name == CONTAINER);
-    containers.any(|status| status.container_id.as_deref() == Some(container)).then(|| uid.to_owned())
+/// The session that a pod was given to: behind the container in which it runs. What a later release notes behind that does not matter, and what names none
+/// is nobody's whom a session could be placed for.
+fn given_to(granted: &str) -> String {
+    granted.split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -96,31 +90,20 @@ mod tests {
     }
 
     #[test]
-    fn a_container_is_given_to_a_session_until_another_takes_its_place() {
-        let given_to = |granted: &str, containers: serde_json::Value| {
-            let patch = serde_json::json!({
-                "metadata": {"annotations": {"dormouse.dev/granted": granted}, "labels": {"dormouse.dev/role": "session"}},
-                "status": {"containerStatuses": containers},
-            });
-            read(&pod(patch)).unwrap()
+    fn a_pod_that_was_given_to_a_session_is_that_ones_whatever_runs_in_it() {
+        let read = |granted: Option<&str>| {
+            let metadata =
+                serde_json::json!({"annotations": {"dormouse.dev/granted": granted}, "labels": {"dormouse.dev/role": "session"}});
+            read(&pod(serde_json::json!({ "metadata": metadata }))).unwrap()
         };
-        let container = |name: &str, id: Option<&str>| serde_json::json!({"name": name, "containerID": id, "image": "i", "imageID": "i", "ready": true, "restartCount": 0});
-        let kernel = |id| serde_json::json!([container("proxy", Some("containerd://p")), container("kernel", id)]);
         for granted in ["containerd://1 u-1", "containerd://1 u-1 more"] {
-            let given = given_to(granted, kernel(Some("containerd://1")));
+            let given = read(Some(granted));
             assert_eq!(given.given_to.as_deref(), Some("u-1"), "{granted}");
             assert!(given.may_have("u-1") && !given.may_have("u-2") && given.tells_of("u-1") && !given.tells_of("u-2"));
         }
-        for (granted, containers) in [
-            ("containerd://1 u-1", kernel(Some("containerd://2"))),
-            ("containerd://p u-1", kernel(Some("containerd://1"))),
-            ("containerd://1", kernel(Some("containerd://1"))),
-            ("containerd://1 u-1", kernel(None)),
-            ("containerd://1 u-1", serde_json::Value::Null),
-        ] {
-            let vacant = given_to(granted, containers);
-            assert_eq!(vacant.given_to, None, "{granted}");
-            assert!(vacant.may_have("u-1") && vacant.may_have("u-2") && !vacant.tells_of("u-1"));
-        }
+        let strange = read(Some("nonsense"));
+        assert!(!strange.may_have("u-1") && !strange.tells_of("u-1"));
+        let vacant = read(None);
+        assert!(vacant.may_have("u-1") && vacant.may_have("u-2") && !vacant.tells_of("u-1"));
     }
 }

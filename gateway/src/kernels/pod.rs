@@ -19,7 +19,7 @@ pub struct KernelPod {
     pub ready: bool,
     /// What it is for.
     pub role: Role,
-    /// The session that its container was given to, by uid, as the operator says: no other comes there, whatever the process says of itself.
+    /// The session that it was given to for its life, by uid, as the operator says: no other comes there, whatever the process says of itself.
     pub given_to: Option<String>,
 }
 

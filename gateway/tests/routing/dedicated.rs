@@ -115,11 +115,11 @@ async fn a_session_is_read_where_it_runs_and_never_in_the_pod_of_another() {
 }
 
 #[tokio::test]
-async fn no_cell_is_sent_to_a_container_that_was_given_to_another_session() {
+async fn no_cell_is_sent_to_a_pod_that_was_given_to_another_session() {
     let strict = Strict::new().await;
     strict.wake().await;
     let (own, other) = strict.own_and_other();
-    // Status is behind: its container has ended, and the next one in that pod is another session's.
+    // Whatever status says.
     strict.pool().give(own, "another");
     let (status, body) = strict.client.json("POST", EVAL, json!({"code": "1"})).await;
     assert_eq!((status, body["preview"].as_str()), (200, Some(other.name)), "{body}");

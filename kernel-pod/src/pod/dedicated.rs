@@ -4,7 +4,7 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use dormouse_protocol::kernel::{Grant, RetireCall};
+use dormouse_protocol::kernel::Grant;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -35,20 +35,6 @@ impl Pod {
             host.storage.granted();
             host.reports.pod(self.info());
         }
-        Ok(())
-    }
-
-    /// Ends as if its session slept, unless that runs, is about to, or is not stored.
-    ///
-    /// # Errors
-    /// `SessionGone`: another process is meant. `SessionBusy`: its session needs it. `InvalidRequest`: it is no pod that runs one session in its
-    /// life.
-    pub fn retire(&self, call: &RetireCall) -> Result<(), ApiError> {
-        let only = self.only(&call.boot)?;
-        if self.shared.is_needed(only) {
-            return Err(ApiError::new(ErrorCode::SessionBusy, "a session runs in this pod, or is about to: the pod ends when that sleeps"));
-        }
-        only.end();
         Ok(())
     }
 

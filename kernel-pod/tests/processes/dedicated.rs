@@ -135,17 +135,13 @@ async fn a_dedicated_process_asks_brokers_with_the_certificate_that_it_is_given(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dedicated_process_ends_when_it_is_told_to_and_a_reader_tells_what_is_stored() {
+async fn a_reader_tells_what_a_dedicated_process_has_stored() {
     let cluster = Cluster::start().await;
     let mut kernel = cluster.dedicated("a").await;
     cluster.grant(&kernel, "u1").await;
     let target = kernel.target(1);
     cell(&cluster, &target, "u1", "let n = 1; n", "k1").await.unwrap();
     sleeps_and_ends(&cluster, &mut kernel, &target, "u1").await;
-    cluster.restart(&mut kernel).await;
-    cluster.retire(&kernel).await;
-    eventually("its process ends", async || !kernel.process.is_alive()).await;
-
     let process = cluster.reader("r").await;
     let reader = process.target(2);
     let session = reader.assignment("u1");

@@ -9,7 +9,7 @@ use dormouse_crds::{
     session::{KernelSessionSpec, ToolBrokerRef},
 };
 use dormouse_engine::EngineOptions;
-use dormouse_protocol::kernel::{Assignment, Grant, GrantedCertificate, GrantedStorage, PodInfo, RetireCall};
+use dormouse_protocol::kernel::{Assignment, Grant, GrantedCertificate, GrantedStorage, PodInfo};
 use dormouse_service::ca::{Ca, CertPem, End, LEAF_VALIDITY};
 use dormouse_service::tls::{Identity, PeerClient, Process as Role, TlsFiles, session_name};
 use dormouse_store::rights::{Rights, policy};
@@ -143,13 +143,6 @@ impl Cluster {
         let answer = request.json(&grant).send().await.unwrap();
         assert_eq!(answer.status(), 204, "{}", answer.text().await.unwrap());
         credentials
-    }
-
-    /// Tells a dedicated process to end, as the operator does.
-    pub async fn retire(&self, kernel: &Kernel) {
-        let request = self.operator.request(Method::POST, &kernel.peer(), &kernel.address, "/v1/retire");
-        let answer = request.json(&RetireCall { boot: kernel.boot.clone() }).send().await.unwrap();
-        assert_eq!(answer.status(), 204, "{}", answer.text().await.unwrap());
     }
 
     /// The store with these credentials.

@@ -5,6 +5,7 @@ pub mod encryption;
 pub mod health;
 mod retention;
 mod shrink;
+mod spent;
 pub mod validate;
 
 use std::{
@@ -78,11 +79,13 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
         Err(StorageError::Refused(refusal)) => return refused(&pool, &context, refusal).await,
         Err(error) => return Err(error.into()),
     }
+    let spent_next = spent::discard(&valid, &context).await?;
     let applied = apply_all(&valid, &context).await?;
     let health = health::of(&context, &valid, &applied).await;
     let again = write_status(&pool, &context, &health, held.then_some(&valid.storage)).await?;
     let due = certificate_due.min(credentials_due);
     let again = if health.ready { again } else { LOOK_SOON };
+    let again = spent_next.map_or(again, |next| again.min(next));
     // Who is not told to be waiting any more is to be noticed.
     let waits = context.hub.anybody_waits(&valid.namespace, &valid.name);
     Ok(Action::requeue(wait_until(due, if waits { again.min(WAITING_BELIEVED) } else { again })))

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     context::Context,
     hub::{Effect, PodView},
-    pods::{ANSWER_BYTES_MAX, address_of, is_dedicated, is_over},
+    pods::{ANSWER_BYTES_MAX, address_of, is_over},
     pool, trim,
 };
 
@@ -55,10 +55,6 @@ pub async fn run(context: Arc<Context>, writer: Writer<Pod>, shutdown: Cancellat
             Ok(watcher::Event::Apply(pod)) => {
                 trigger_pool(&context, &pod.namespace().unwrap_or_default(), &pod).await;
                 applied(&context, &pod, &shutdown).await;
-                if is_dedicated(&pod) {
-                    // It may wait for the kubelet to tell of its container.
-                    placed_on(&context, &pod.uid().unwrap_or_default()).await;
-                }
             }
             // Pools are told once the list has ended: nobody sizes them before, and there may be more pods than the queue has places.
             Ok(watcher::Event::InitApply(pod)) => applied(&context, &pod, &shutdown).await,

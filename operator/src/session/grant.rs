@@ -1,5 +1,7 @@
 //! What a session needs in a pod that has nothing: credentials of its storage, and a certificate for what it asks. The pod is sent them once the session is
 //! placed on it, and again before they end; what it says itself decides nothing. This is on the way of the session's wake.
+//!
+//! A pod that was given to a session is that one's for its life, which ends with its process (`pool::spent`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +11,7 @@ use dormouse_crds::{
     pool::{Isolation, KernelPool},
     session::{KernelSession, Placement},
 };
-use dormouse_protocol::kernel::{Grant, GrantedCertificate, GrantedStorage, KERNEL_PORT, RetireCall};
+use dormouse_protocol::kernel::{Grant, GrantedCertificate, GrantedStorage, KERNEL_PORT};
 use dormouse_service::{ca::CertPem, tls::Identity};
 use dormouse_store::{Credentials, rights::Rights};
 use jiff::Timestamp;
@@ -20,7 +22,6 @@ use kube::{
     runtime::reflector::ObjectRef,
 };
 use reqwest::{Method, StatusCode};
-use serde::Serialize;
 use serde_json::json;
 
 use crate::{
@@ -28,10 +29,10 @@ use crate::{
     context::Context,
     credentials::{self, Reach},
     error::ReconcileError,
-    grants::{Given, Observed, Step},
+    grants::Given,
     leaf::names_of_session,
-    pods::{address_of, container, is_dedicated, is_over},
-    storage,
+    pods::{address_of, container, granted_to, is_dedicated, is_over, is_reader_of, is_ready},
+    storage::{self, Target},
 };
 
 /// How long it may take from the first question to the pod's answer. It holds one of the namespace's turns meanwhile.
@@ -54,8 +55,11 @@ enum Stop {
     /// The kubelet has not told of the container yet.
     #[error("the kubelet has not told yet in which container it runs")]
     Wait,
-    /// The container had another session.
-    #[error("its container was given to another session")]
+    /// Nobody knows yet whether the store keeps its promises.
+    #[error("the reader of its pool has not probed the store yet")]
+    Unprobed,
+    /// It is another session's.
+    #[error("it was given to another session")]
     Refused,
     /// There is nothing to give, or nobody to ask.
     #[error(transparent)]
@@ -66,12 +70,6 @@ impl From<kube::Error> for Stop {
     fn from(error: kube::Error) -> Self {
         Self::Failed(error.into())
     }
-}
-
-/// Where a process is whose container is noted as a session's.
-struct Noted {
-    ip: String,
-    container: String,
 }
 
 /// A session that is placed.
@@ -93,7 +91,7 @@ pub(super) async fn ensure(session: &KernelSession, context: &Context) -> Option
     match tokio::time::timeout(GRANT_TIMEOUT, placed.attempt()).await {
         Ok(Ok(due)) => Some(wait_until(due?, LOOK_MAX)),
         Ok(Err(Stop::Gone)) => None,
-        Ok(Err(stop @ (Stop::Wait | Stop::Refused))) => {
+        Ok(Err(stop @ (Stop::Wait | Stop::Unprobed | Stop::Refused))) => {
             tracing::debug!(namespace = placed.namespace, name, pod = placement.pod, %stop, "a pod is not given a session yet");
             Some(AGAIN)
         }
@@ -111,48 +109,53 @@ pub(super) async fn ensure(session: &KernelSession, context: &Context) -> Option
 impl Placed<'_> {
     /// Gives it, if it is due. The answer is when it will be; `None`: the pod is one that needs nothing.
     async fn attempt(&self) -> Result<Option<Timestamp>, Stop> {
-        let known = self.known_pod().await;
-        if !self.may_be_vacant(known.as_deref()).await {
+        if !self.may_be_vacant().await {
             return Ok(None);
         }
         let (context, placement) = (self.context, self.placement);
         // Read first: of what changes meanwhile the next look is told.
         let (authority, now) = (context.authority.fingerprint(), Timestamp::now());
-        let container = known.as_deref().and_then(container);
-        if let Some(due) = context.grants.due(&placement.pod_uid, (&self.uid, &placement.boot), container, &authority, now) {
+        if let Some(due) = context.grants.due(&placement.pod_uid, (&self.uid, &placement.boot), &authority, now) {
             return Ok(Some(due));
         }
-        let missing = || ReconcileError::Pod(format!("there is no KernelPool {} that can be read", self.session.spec.pool));
-        let pool = self.pool().await.ok_or_else(missing)?;
-        // At the same time: somebody waits. Where the pod is refused, nobody waits for the other.
-        let (noted, (storage, storage_due)) = tokio::try_join!(self.note(), self.storage(&pool))?;
+        let missing = |what: &str| ReconcileError::Pod(format!("KernelPool {} {what}", self.session.spec.pool));
+        let pool = self.pool().await.ok_or_else(|| missing("cannot be read"))?;
+        let target = storage::former_target(&pool, &context.config.storage).ok_or_else(|| missing("has no storage"))?;
+        if !self.is_probed(&pool, &target) {
+            return Err(Stop::Unprobed);
+        }
+        // First: no pod is taken while there is nothing to give.
+        let (storage, storage_due) = self.storage(&target).await?;
+        let ip = self.note().await?;
         let names = names_of_session(&*pool, &placement.pod, &self.uid);
         let (certificate, certificate_due) = context.authority.issue_client(&names).map_err(ReconcileError::from)?;
-        let (uid, boot) = (self.uid.clone(), placement.boot.clone());
-        let grant = Grant { uid: uid.clone(), boot: boot.clone(), storage: granted(storage), certificate: certified(certificate) };
-        self.hand_over(&noted.ip, &grant).await?;
+        let (session, boot) = (self.uid.clone(), placement.boot.clone());
+        let grant = Grant { uid: session.clone(), boot: boot.clone(), storage: granted(storage), certificate: certified(certificate) };
+        self.hand_over(&ip, &grant).await?;
         let due = storage_due.min(certificate_due);
         let of = Key::new(self.namespace.clone(), self.session.name_any());
-        let given = Given { session: uid, boot, authority, container: noted.container, at: Timestamp::now(), due, of };
-        context.grants.given(&placement.pod_uid, given);
+        context.grants.given(&placement.pod_uid, Given { session, boot, authority, due, of });
         context.metrics.grants.inc();
         tracing::debug!(namespace = self.namespace, name = self.session.name_any(), pod = placement.pod, %due, "a pod has what its session needs");
         Ok(Some(due))
     }
 
-    /// The pod, as the watch has told of it.
-    async fn known_pod(&self) -> Option<Arc<Pod>> {
+    /// Whether the store has passed the probe of the pool's reader: the pods that run sessions have no rights for one.
+    fn is_probed(&self, pool: &KernelPool, target: &Target) -> bool {
+        let place = format!("{}\n{}\n{}", target.endpoint, target.bucket, target.prefix);
+        let of_pool = |pod: &Arc<Pod>| is_reader_of(pod, &self.namespace, &self.session.spec.pool) && is_ready(pod);
+        let is_ready = || self.context.caches.pods.state().iter().any(of_pool);
+        self.context.grants.is_probed(&pool.uid().unwrap_or_default(), &place, is_ready)
+    }
+
+    /// Whether its process may be one that has nothing by itself. A pod knows what it is; its pool may be something else by now.
+    async fn may_be_vacant(&self) -> bool {
         let pods = &self.context.caches.pods;
         // An error means that this process ends.
         let _ = pods.wait_until_ready().await;
         let pod = pods.get(&ObjectRef::new(&self.placement.pod).within(&self.namespace));
-        pod.filter(|pod| pod.metadata.uid.as_ref() == Some(&self.placement.pod_uid))
-    }
-
-    /// Whether its process may be one that has nothing by itself. A pod knows what it is; its pool may be something else by now.
-    async fn may_be_vacant(&self, known: Option<&Pod>) -> bool {
-        match known {
-            Some(pod) => is_dedicated(pod),
+        match pod.filter(|pod| pod.metadata.uid.as_ref() == Some(&self.placement.pod_uid)) {
+            Some(pod) => is_dedicated(&pod),
             None => self.pool().await.is_some_and(|pool| pool.spec.isolation == Isolation::Dedicated),
         }
     }
@@ -169,39 +172,28 @@ impl Placed<'_> {
         is_same && !is_over(pod) && is_dedicated(pod) && pod.labels().get(POOL) == Some(&self.session.spec.pool)
     }
 
-    /// Notes in the pod that its container is this session's, which is read afresh for that.
-    async fn note(&self) -> Result<Noted, Stop> {
+    /// Notes in the pod that it is this session's, and in which container its process runs. It is read afresh for that. Answers its address.
+    async fn note(&self) -> Result<String, Stop> {
         let (context, placement) = (self.context, self.placement);
         let api: Api<Pod> = Api::namespaced(context.client.clone(), &self.namespace);
         for _ in 0..NOTES_MAX {
             let pod = api.get_opt(&placement.pod).await?.filter(|pod| self.is_its_pod(pod)).ok_or(Stop::Gone)?;
             let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).filter(|ip| !ip.is_empty()).ok_or(Stop::Wait)?;
-            let container = container(&pod).ok_or(Stop::Wait)?.id.to_owned();
-            let observed = Observed {
-                session: &self.uid,
-                annotation: pod.annotations().get(GRANTED).map(String::as_str),
-                container: &container,
-                of_another: context.grants.is_of_another(&placement.pod_uid, &container, &placement.boot),
-                refused_since: context.grants.refused_since(&placement.pod_uid, &placement.boot),
-                now: Timestamp::now(),
-            };
-            let note = match observed.step() {
-                Step::Give => return Ok(Noted { ip, container }),
-                step @ (Step::Refuse | Step::Retire) => {
-                    context.grants.refuse(&placement.pod_uid, &placement.boot, observed.now);
-                    if step == Step::Retire {
-                        self.retire(&ip).await;
-                    }
+            match granted_to(&pod) {
+                Some(given) if given.session == self.uid => return Ok(ip),
+                Some(_) => {
+                    context.metrics.grants_refused.inc();
                     return Err(Stop::Refused);
                 }
-                Step::Note(note) => note,
-            };
+                None => {}
+            }
+            let note = format!("{} {}", container(&pod).ok_or(Stop::Wait)?, self.uid);
             let patch = json!({ "metadata": { "resourceVersion": pod.resource_version(), "annotations": { GRANTED: note } } });
             let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
             match api.patch_metadata(&placement.pod, &params, &Patch::Merge(&patch)).await {
-                Ok(_) => return Ok(Noted { ip, container }),
+                Ok(_) => return Ok(ip),
                 Err(kube::Error::Api(answer)) if answer.is_not_found() => return Err(Stop::Gone),
-                // What was read is not so any more: the container may be another one.
+                // What was read is not so any more: it may be another session's.
                 Err(kube::Error::Api(answer)) if answer.is_conflict() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -210,14 +202,11 @@ impl Placed<'_> {
     }
 
     /// Credentials that reach what is stored of this session, and when others are due.
-    async fn storage(&self, pool: &KernelPool) -> Result<(Credentials, Timestamp), Stop> {
-        let own = &self.context.config.storage;
-        let target = storage::former_target(pool, own);
-        let target = target.ok_or_else(|| ReconcileError::Pod(format!("KernelPool {} has no storage", pool.name_any())))?;
+    async fn storage(&self, target: &Target) -> Result<(Credentials, Timestamp), Stop> {
         let source = self.source();
         let rights =
             Rights::Session { pool: &self.session.spec.pool, uid: &self.uid, source: source.as_deref(), boot: &self.placement.boot };
-        let reach = Reach { namespace: &self.namespace, rights, target: &target };
+        let reach = Reach { namespace: &self.namespace, rights, target };
         let minted = credentials::fresh(self.context, &reach).await.map_err(ReconcileError::from)?;
         Ok((minted.credentials, minted.due))
     }
@@ -232,34 +221,14 @@ impl Placed<'_> {
     }
 
     async fn hand_over(&self, ip: &str, grant: &Grant) -> Result<(), Stop> {
-        let answer = self.ask(ip, "/v1/grant", grant).await.map_err(|error| ReconcileError::Pod(error.to_string()))?;
-        match answer {
+        let peer = Identity::kernel(&self.namespace, &self.session.spec.pool, &self.placement.pod);
+        let request = self.context.peer_client().request(Method::POST, &peer, &address_of(ip, KERNEL_PORT), "/v1/grant");
+        let answer = request.timeout(ANSWER_TIMEOUT).json(grant).send().await.map_err(|error| ReconcileError::Pod(error.to_string()))?;
+        match answer.status() {
             status if status.is_success() => Ok(()),
             StatusCode::GONE => Err(Stop::Gone),
             status => Err(ReconcileError::Pod(format!("{status} to what its session needs")).into()),
         }
-    }
-
-    /// Has a process end whose container was another session's.
-    async fn retire(&self, ip: &str) {
-        let (namespace, name, pod) = (&self.namespace, self.session.name_any(), &self.placement.pod);
-        match self.ask(ip, "/v1/retire", &RetireCall { boot: self.placement.boot.clone() }).await {
-            // It has ended by itself.
-            Ok(StatusCode::GONE) => {}
-            Ok(status) => {
-                if self.context.grants.retire(&self.placement.pod_uid, &self.placement.boot) {
-                    self.context.metrics.grants_refused.inc();
-                    tracing::warn!(namespace, name, pod, %status, "a session was placed in a container that has had another: that is told to end");
-                }
-            }
-            Err(error) => tracing::warn!(namespace, name, pod, %error, "a container that has had another session cannot be told to end"),
-        }
-    }
-
-    async fn ask(&self, ip: &str, path: &str, body: &(impl Serialize + Sync)) -> Result<StatusCode, reqwest::Error> {
-        let peer = Identity::kernel(&self.namespace, &self.session.spec.pool, &self.placement.pod);
-        let request = self.context.peer_client().request(Method::POST, &peer, &address_of(ip, KERNEL_PORT), path);
-        Ok(request.timeout(ANSWER_TIMEOUT).json(body).send().await?.status())
     }
 }
 

@@ -18,7 +18,7 @@ use axum::{
 };
 use dormouse_crds::session::SnapshotStatus;
 use dormouse_protocol::{
-    kernel::{Assignment, Grant, KERNEL_PORT, PodInfo, ReportLine, RetireCall, SessionReport, StoredStatus},
+    kernel::{Assignment, Grant, KERNEL_PORT, PodInfo, ReportLine, SessionReport, StoredStatus},
     session::State as SessionState,
 };
 use dormouse_service::{
@@ -28,7 +28,7 @@ use dormouse_service::{
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -49,8 +49,6 @@ pub struct FakePod {
     pub put_to_sleep: Mutex<Vec<(String, u64, String)>>,
     /// What it was given for sessions.
     pub granted: Mutex<Vec<Grant>>,
-    /// Which process was told to end, each time.
-    pub retired: Mutex<Vec<String>>,
     /// Who waits for it to forget now, and the most that did at a time.
     pub asked: Mutex<(usize, usize)>,
     lines: broadcast::Sender<ReportLine>,
@@ -97,9 +95,11 @@ impl Cluster {
         pod
     }
 
-    /// One that tells what is stored of the sessions of a dedicated pool.
+    /// One that tells what is stored of the sessions of a dedicated pool, and has probed the store.
     pub async fn reader(&self, number: u8) -> Arc<FakePod> {
-        self.labelled(number, 1, ", dormouse.dev/role: reader").await
+        let pod = self.labelled(number, 1, ", dormouse.dev/role: reader").await;
+        self.has_status(&pod, &json!({ "conditions": [{ "type": "Ready", "status": "True" }] }));
+        pod
     }
 
     async fn labelled(&self, number: u8, slots: u32, labels: &str) -> Arc<FakePod> {
@@ -119,7 +119,12 @@ impl Cluster {
     pub fn runs_in(&self, pod: &FakePod, container: &str) {
         let running = json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } });
         let kernel = json!({ "name": "kernel", "containerID": container, "state": running, "ready": true, "restartCount": 0, "image": "k", "imageID": "k" });
-        let status = json!({ "status": { "containerStatuses": [kernel] } }).to_string();
+        self.has_status(pod, &json!({ "containerStatuses": [kernel] }));
+    }
+
+    /// What a kubelet says of a pod.
+    fn has_status(&self, pod: &FakePod, status: &Value) {
+        let status = json!({ "status": status }).to_string();
         let args = ["patch", "pod", &pod.name, "-n", "team", "--subresource=status", "--type=merge", "-p", &status];
         self.server.kubectl(&args).unwrap();
     }
@@ -149,7 +154,6 @@ impl Cluster {
             exhausted: AtomicBool::default(),
             put_to_sleep: Mutex::default(),
             granted: Mutex::default(),
-            retired: Mutex::default(),
             asked: Mutex::default(),
             lines: broadcast::Sender::new(4_096),
             name,
@@ -160,7 +164,6 @@ impl Cluster {
             .route("/v1/forget", post(forget))
             .route("/v1/leave", post(leave))
             .route("/v1/grant", post(grant))
-            .route("/v1/retire", post(retire))
             .route("/v1/stored/status", post(stored_status))
             .with_state(Arc::clone(&pod));
         let identity = Identity::kernel("team", "default", pod.name.clone()).dns_name();
@@ -235,11 +238,6 @@ async fn grant(State(pod): State<Arc<FakePod>>, Json(grant): Json<Grant>) -> Sta
         return StatusCode::GONE;
     }
     pod.granted.lock().unwrap().push(grant);
-    StatusCode::NO_CONTENT
-}
-
-async fn retire(State(pod): State<Arc<FakePod>>, Json(call): Json<RetireCall>) -> StatusCode {
-    pod.retired.lock().unwrap().push(call.boot);
     StatusCode::NO_CONTENT
 }
 

@@ -47,14 +47,6 @@ pub struct GrantedCertificate {
     pub key: String,
 }
 
-/// Body of `POST /v1/retire`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RetireCall {
-    /// The process that is meant.
-    pub boot: String,
-}
-
 impl fmt::Debug for GrantedStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GrantedStorage")
