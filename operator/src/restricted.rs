@@ -95,17 +95,22 @@ pub fn traces_env(network: &NetworkArgs) -> Vec<Value> {
     ]
 }
 
-/// Where a process finds its object store, and as whose it writes there: the credentials are in [`STORAGE_DIR`].
+/// Where a process finds its object store.
 #[must_use]
-pub fn storage_env(target: &Target) -> [Value; 6] {
+pub fn store_env(target: &Target) -> [Value; 4] {
     [
         env("DORMOUSE_S3_ENDPOINT", &target.endpoint),
         env("DORMOUSE_S3_BUCKET", &target.bucket),
         env("DORMOUSE_S3_REGION", &target.region),
         env("DORMOUSE_S3_PREFIX", &target.prefix),
-        env("DORMOUSE_S3_CREDENTIALS_DIR", STORAGE_DIR),
-        env("DORMOUSE_CLUSTER", &target.cluster),
     ]
+}
+
+/// The same, and as whose it writes there: the credentials are in [`STORAGE_DIR`].
+#[must_use]
+pub fn storage_env(target: &Target) -> Vec<Value> {
+    let own = [env("DORMOUSE_S3_CREDENTIALS_DIR", STORAGE_DIR), env("DORMOUSE_CLUSTER", &target.cluster)];
+    store_env(target).into_iter().chain(own).collect()
 }
 
 /// Where a process finds what encrypts: keys in [`ENCRYPTION_DIR`], a KMS's credentials in [`KMS_DIR`].

@@ -31,35 +31,53 @@ pub enum Rights<'a> {
     },
 }
 
-impl Rights<'_> {
+/// Parts of what is stored of a tenant, and what may be done with each.
+#[derive(Debug, Default)]
+struct Parts {
     /// What may be read, written, removed and listed.
-    fn own(self) -> Vec<String> {
-        match self {
-            Self::Kernel { pool } => vec![format!("s/{pool}/*"), "usage/*".to_owned(), "probe/*".to_owned()],
-            Self::Session { pool, uid, .. } => vec![format!("s/{pool}/{uid}/*")],
-            Self::Reader { .. } => vec!["usage/*".to_owned(), "probe/*".to_owned()],
-            Self::Broker { name } => {
-                vec!["b/*".to_owned(), format!("webhooks/{name}/*"), format!("jobs/{name}/*"), "audit/*".to_owned(), "probe/*".to_owned()]
-            }
-        }
-    }
-
+    own: Vec<String>,
     /// What may be read and listed.
-    fn read(self) -> Vec<String> {
-        match self {
-            Self::Kernel { .. } | Self::Session { source: None, .. } => Vec::new(),
-            Self::Session { pool, source: Some(source), .. } => vec![format!("s/{pool}/{source}/*")],
-            Self::Reader { pool } => vec![format!("s/{pool}/*")],
-            Self::Broker { .. } => vec!["knowledge/*".to_owned()],
-        }
-    }
-
+    read: Vec<String>,
     /// What may be written, and nothing else.
-    fn written(self) -> Vec<String> {
+    written: Vec<String>,
+    /// What may be read and written.
+    joined: Vec<String>,
+}
+
+impl Rights<'_> {
+    fn parts(self) -> Parts {
+        // Whoever stores something says first which cluster it is of, and nobody takes that back.
+        let joined = vec!["clusters".to_owned()];
         match self {
-            // Sheets are named for the process.
-            Self::Session { boot, .. } => vec![format!("usage/*/{boot}-*")],
-            Self::Kernel { .. } | Self::Reader { .. } | Self::Broker { .. } => Vec::new(),
+            Self::Kernel { pool } => {
+                Parts { own: vec![format!("s/{pool}/*"), "usage/*".to_owned(), "probe/*".to_owned()], joined, ..Parts::default() }
+            }
+            Self::Session { pool, uid, source, boot } => Parts {
+                own: vec![format!("s/{pool}/{uid}/*")],
+                read: source.iter().map(|source| format!("s/{pool}/{source}/*")).collect(),
+                // Sheets are named for the process.
+                written: vec![format!("usage/*/{boot}-*")],
+                // Its pool's reader was there before, and has said it.
+                joined: Vec::new(),
+            },
+            Self::Reader { pool } => Parts {
+                own: vec!["usage/*".to_owned(), "probe/*".to_owned()],
+                read: vec![format!("s/{pool}/*")],
+                joined,
+                ..Parts::default()
+            },
+            Self::Broker { name } => Parts {
+                own: vec![
+                    "b/*".to_owned(),
+                    format!("webhooks/{name}/*"),
+                    format!("jobs/{name}/*"),
+                    "audit/*".to_owned(),
+                    "probe/*".to_owned(),
+                ],
+                read: vec!["knowledge/*".to_owned()],
+                joined,
+                ..Parts::default()
+            },
         }
     }
 }
@@ -67,44 +85,40 @@ impl Rights<'_> {
 /// A policy that allows `rights` below the prefix of a tenant.
 #[must_use]
 pub fn policy(bucket: &str, prefix: &str, tenant: &str, rights: Rights<'_>) -> String {
-    policy_of(bucket, prefix, tenant, &rights.own(), &rights.read(), &rights.written())
+    policy_of(bucket, prefix, tenant, &rights.parts())
 }
 
 /// A policy that allows all below the prefix of a tenant: what deletes its sessions.
 #[must_use]
 pub fn tenant_policy(bucket: &str, prefix: &str, tenant: &str) -> String {
-    policy_of(bucket, prefix, tenant, &["*".to_owned()], &[], &[])
+    let all = Parts { own: vec!["*".to_owned()], joined: vec!["clusters".to_owned()], ..Parts::default() };
+    policy_of(bucket, prefix, tenant, &all)
 }
 
-fn policy_of(bucket: &str, prefix: &str, tenant: &str, own: &[String], read: &[String], written: &[String]) -> String {
+fn policy_of(bucket: &str, prefix: &str, tenant: &str, parts: &Parts) -> String {
     let below = |part: &String| format!("{prefix}t/{tenant}/{part}");
-    let objects = |parts: &[String]| parts.iter().map(|part| format!("arn:aws:s3:::{bucket}/{}", below(part))).collect::<Vec<_>>();
-    let listed: Vec<String> = own.iter().chain(read).map(below).collect();
-    let mut statements = vec![
-        serde_json::json!({
-            "Effect": "Allow",
-            "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"],
-            "Resource": objects(own),
-        }),
-        // Whoever stores something says first which cluster it is of, and nobody takes that back.
-        serde_json::json!({
-            "Effect": "Allow",
-            "Action": ["s3:GetObject", "s3:PutObject"],
-            "Resource": objects(&["clusters".to_owned()]),
-        }),
-        serde_json::json!({
-            "Effect": "Allow",
-            "Action": ["s3:ListBucket"],
-            "Resource": [format!("arn:aws:s3:::{bucket}")],
-            "Condition": {"StringLike": {"s3:prefix": listed}},
-        }),
-    ];
-    if !read.is_empty() {
-        statements.push(serde_json::json!({ "Effect": "Allow", "Action": ["s3:GetObject"], "Resource": objects(read) }));
-    }
-    if !written.is_empty() {
-        statements.push(serde_json::json!({ "Effect": "Allow", "Action": ["s3:PutObject"], "Resource": objects(written) }));
-    }
+    let allow = |actions: &[&str], parts: &[String]| {
+        let objects: Vec<String> = parts.iter().map(|part| format!("arn:aws:s3:::{bucket}/{}", below(part))).collect();
+        let actions: Vec<String> = actions.iter().map(|action| format!("s3:{action}")).collect();
+        (!objects.is_empty()).then(|| serde_json::json!({ "Effect": "Allow", "Action": actions, "Resource": objects }))
+    };
+    let listed: Vec<String> = parts.own.iter().chain(&parts.read).map(below).collect();
+    let list = serde_json::json!({
+        "Effect": "Allow",
+        "Action": ["s3:ListBucket"],
+        "Resource": [format!("arn:aws:s3:::{bucket}")],
+        "Condition": {"StringLike": {"s3:prefix": listed}},
+    });
+    let statements: Vec<serde_json::Value> = [
+        allow(&["GetObject", "PutObject", "DeleteObject", "AbortMultipartUpload"], &parts.own),
+        allow(&["GetObject", "PutObject"], &parts.joined),
+        Some(list),
+        allow(&["GetObject"], &parts.read),
+        allow(&["PutObject"], &parts.written),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     serde_json::json!({ "Version": "2012-10-17", "Statement": statements }).to_string()
 }
 
@@ -134,13 +148,14 @@ mod tests {
         let session = |source| read(Rights::Session { pool: "strict", uid: "u1", source, boot: "boot" });
         let alone = session(None);
         assert_eq!(alone["Statement"][0]["Resource"], serde_json::json!(["arn:aws:s3:::b/t/team/s/strict/u1/*"]));
-        assert_eq!(alone["Statement"][2]["Condition"]["StringLike"]["s3:prefix"], serde_json::json!(["t/team/s/strict/u1/*"]));
-        assert_eq!(alone["Statement"][3]["Action"], serde_json::json!(["s3:PutObject"]));
-        assert_eq!(alone["Statement"][3]["Resource"], serde_json::json!(["arn:aws:s3:::b/t/team/usage/*/boot-*"]));
+        assert_eq!(alone["Statement"][1]["Condition"]["StringLike"]["s3:prefix"], serde_json::json!(["t/team/s/strict/u1/*"]));
+        assert_eq!(alone["Statement"][2]["Action"], serde_json::json!(["s3:PutObject"]));
+        assert_eq!(alone["Statement"][2]["Resource"], serde_json::json!(["arn:aws:s3:::b/t/team/usage/*/boot-*"]));
+        assert_eq!(alone["Statement"].as_array().unwrap().len(), 3, "nothing of what a namespace shares");
         let fork = session(Some("u0"));
         assert_eq!(fork["Statement"][0], alone["Statement"][0], "what it may write");
-        assert_eq!(fork["Statement"][3]["Action"], serde_json::json!(["s3:GetObject"]));
-        assert_eq!(fork["Statement"][3]["Resource"], serde_json::json!(["arn:aws:s3:::b/t/team/s/strict/u0/*"]));
+        assert_eq!(fork["Statement"][2]["Action"], serde_json::json!(["s3:GetObject"]));
+        assert_eq!(fork["Statement"][2]["Resource"], serde_json::json!(["arn:aws:s3:::b/t/team/s/strict/u0/*"]));
         let reader = read(Rights::Reader { pool: "strict" });
         let own = ["arn:aws:s3:::b/t/team/usage/*", "arn:aws:s3:::b/t/team/probe/*"];
         assert_eq!(reader["Statement"][0]["Resource"], serde_json::json!(own));

@@ -103,7 +103,13 @@ async fn what_a_process_is_given_for_its_session_gets_at_nothing_of_another() {
     assert!(theirs.iter().any(|key| key.ends_with("/head")), "{theirs:?}");
     let head = "t/team/s/default/u1/head";
     assert!(store.get(head).await.unwrap().is_some());
-    let beside = ["t/team/s/default/u2/absent", "t/team/b/default_u1/calls", "t/team/usage/2030-01-01/another-1.json", "t/other/clusters"];
+    let beside = [
+        "t/team/s/default/u2/absent",
+        "t/team/b/default_u1/calls",
+        "t/team/usage/2030-01-01/another-1.json",
+        "t/team/clusters",
+        "t/other/clusters",
+    ];
     for key in theirs.iter().map(String::as_str).chain(beside) {
         refused(&store, head, key).await;
     }

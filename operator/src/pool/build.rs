@@ -194,7 +194,12 @@ fn container(pool: &ValidPool, role: Role, network: &NetworkArgs) -> Value {
     if !pool.engine.is_empty() {
         env.push(r::env("DORMOUSE_ENGINE", &pool.engine));
     }
-    env.extend(r::storage_env(&pool.storage));
+    // Which cluster it is has been written there by the reader before any session runs.
+    if role.mounts_storage() {
+        env.extend(r::storage_env(&pool.storage));
+    } else {
+        env.extend(r::store_env(&pool.storage));
+    }
     env.extend(r::traces_env(network));
     let mut mounts = vec![json!({ "name": "tmp", "mountPath": "/tmp" }), json!({ "name": "disk-cache", "mountPath": DISK_CACHE_DIR })];
     mounts.extend(role.mounts_storage().then(|| json!({ "name": "storage", "mountPath": r::STORAGE_DIR, "readOnly": true })));
