@@ -44,7 +44,7 @@ pub struct KernelPoolSpec {
     pub image: Option<String>,
     /// Live sessions that fit in one pod.
     pub slots_per_pod: u32,
-    /// Pods that are kept even when no session is live.
+    /// Pods that are kept even when no session is live. Of a dedicated pool: pods that wait for sessions, beside those that run one.
     pub warm_pods: u32,
     /// The most pods that run sessions. The one that reads what is stored, of a `Dedicated` pool, comes on top.
     pub max_pods: u32,

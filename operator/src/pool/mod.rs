@@ -113,7 +113,8 @@ async fn apply_all(valid: &ValidPool, context: &Context) -> Result<Applied, Reco
     let (owned, client) = (&context.caches.of_pools, &context.client);
     let current = owned.get::<Deployment>(&valid.namespace, &valid.workload());
     let current = current.and_then(|deployment| deployment.spec.as_ref()?.replicas).unwrap_or(0);
-    let size = Size { current: u32::try_from(current).unwrap_or(0), warm: valid.warm, max: valid.max, slots: valid.slots };
+    let current = u32::try_from(current).unwrap_or(0);
+    let size = Size { current, warm: valid.warm, max: valid.max, slots: valid.slots, spare: valid.spare };
     let replicas = replicas(context, &valid.namespace, &valid.name, size);
     note_size(context, valid, Size { current: replicas, ..size });
     if replicas < size.current {

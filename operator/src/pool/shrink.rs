@@ -14,7 +14,7 @@ use super::validate::ValidPool;
 use crate::{
     context::Context,
     error::ReconcileError,
-    pods::{is_over, runs_sessions},
+    pods::{granted_to, is_over, is_ready, is_spent, runs_sessions},
     trim::DELETION_COST,
 };
 
@@ -28,6 +28,7 @@ pub(super) async fn choose(valid: &ValidPool, remaining: u32, context: &Context)
             && pod.labels().get(POOL) == Some(&valid.name)
             && pod.metadata.deletion_timestamp.is_none()
             && !is_over(pod)
+            && !is_spent(pod)
             && runs_sessions(pod)
     };
     let pods = context.caches.pods.state();
@@ -38,15 +39,15 @@ pub(super) async fn choose(valid: &ValidPool, remaining: u32, context: &Context)
 }
 
 fn load(pod: &Pod, context: &Context) -> PodLoad {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let uid = pod.uid().unwrap_or_default();
     let (live, asleep) = context.hub.sessions_of(&uid);
     PodLoad {
         name: pod.name_any(),
-        ready: conditions.is_some_and(|all| all.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")),
+        ready: is_ready(pod),
         // One that is no number counts as none, for Kubernetes too.
         cost: pod.annotations().get(DELETION_COST).and_then(|cost| cost.parse().ok()).unwrap_or_default(),
         live: context.hub.is_complete(&uid).then_some(live),
+        spent: granted_to(pod).is_some() && live == 0,
         asleep,
     }
 }

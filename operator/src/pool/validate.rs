@@ -35,6 +35,8 @@ pub struct ValidPool {
     pub slots: u32,
     /// Pods that are always there.
     pub warm: u32,
+    /// Pods beyond those that its sessions need.
+    pub spare: u32,
     /// Most pods that run sessions.
     pub max: u32,
     /// RuntimeClass.
@@ -119,6 +121,7 @@ pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal
         isolation: spec.isolation,
         slots: if dedicated { 1 } else { spec.slots_per_pod },
         warm: spec.warm_pods.max(spec.min_pods),
+        spare: if dedicated { spec.warm_pods } else { 0 },
         max: spec.max_pods,
         runtime_class: spec.runtime_class_name.clone(),
         host_users: spec.host_users,

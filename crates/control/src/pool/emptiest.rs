@@ -19,6 +19,8 @@ pub struct PodLoad {
     pub cost: i32,
     /// Sessions that hold a slot; `None`: it has not told everything.
     pub live: Option<u32>,
+    /// Whether it has run the one session that it is for.
+    pub spent: bool,
     /// Sessions that sleep there, and wake from its memory.
     pub asleep: u32,
 }
@@ -33,7 +35,7 @@ pub fn costs(mut pods: Vec<PodLoad>, remaining: u32) -> Vec<(String, i32)> {
     }
     let is_ours = |pod: &PodLoad| pod.cost == 0 || pod.cost == GOES_FIRST;
     // Of a pod that has not told everything it is not known that it is empty.
-    let rank = |pod: &PodLoad| (pod.ready, if is_ours(pod) { 0 } else { pod.cost }, pod.live.unwrap_or(u32::MAX), pod.asleep);
+    let rank = |pod: &PodLoad| (pod.ready, if is_ours(pod) { 0 } else { pod.cost }, pod.live.unwrap_or(u32::MAX), !pod.spent, pod.asleep);
     pods.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name)));
     let first: BTreeSet<String> = pods.iter().take(going).map(|pod| pod.name.clone()).collect();
     let ours = pods.into_iter().filter(is_ours);
@@ -46,7 +48,7 @@ mod tests {
     use super::*;
 
     fn pod(name: &str, live: u32, asleep: u32) -> PodLoad {
-        PodLoad { name: name.to_owned(), ready: true, cost: 0, live: Some(live), asleep }
+        PodLoad { name: name.to_owned(), ready: true, cost: 0, live: Some(live), spent: false, asleep }
     }
 
     fn written(pods: &[PodLoad], remaining: u32) -> Vec<(String, i32)> {
@@ -88,6 +90,12 @@ mod tests {
         let pods = [pod("a", 0, 0), PodLoad { ready: false, ..pod("b", 9, 0) }, PodLoad { live: None, ..pod("c", 0, 0) }];
         assert_eq!(written(&pods, 2), first(&["b"]));
         assert_eq!(written(&pods, 1), first(&["a", "b"]));
+    }
+
+    #[test]
+    fn of_two_without_a_session_the_one_goes_that_has_had_its_own() {
+        let pods = [pod("a", 0, 0), PodLoad { spent: true, ..pod("b", 0, 0) }, pod("c", 1, 0)];
+        assert_eq!(written(&pods, 2), first(&["b"]));
     }
 
     #[test]

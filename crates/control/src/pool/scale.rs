@@ -16,6 +16,8 @@ pub struct Size {
     pub max: u32,
     /// `spec.slotsPerPod`
     pub slots: u32,
+    /// Pods beyond those that its sessions need: of a dedicated pool `spec.warmPods`, since a pod that runs a session has room for no other.
+    pub spare: u32,
 }
 
 /// What the number of pods depends on.
@@ -39,14 +41,15 @@ pub fn replicas(demand: Demand) -> u32 {
     let Demand { size, live, blocked, unread, certain } = demand;
     let taken = live.saturating_add(blocked);
     let least = size.warm.max(u32::from(unread)).min(size.max);
-    let wanted = pods_for(taken, size.slots, FILL_PERCENT).clamp(least, size.max);
+    let needed = |fill_percent| pods_for(taken, size.slots, fill_percent).saturating_add(size.spare);
+    let wanted = needed(FILL_PERCENT).clamp(least, size.max);
     if wanted >= size.current {
         return wanted;
     }
     if !certain {
         return size.current.min(size.max);
     }
-    pods_for(taken, size.slots, SHRINK_FILL_PERCENT).clamp(wanted, size.current.min(size.max)).max(least)
+    needed(SHRINK_FILL_PERCENT).clamp(wanted, size.current.min(size.max)).max(least)
 }
 
 fn pods_for(taken: u32, slots: u32, fill_percent: u64) -> u32 {
@@ -59,7 +62,7 @@ mod tests {
     use super::*;
 
     fn demand(current: u32, live: u32) -> Demand {
-        Demand { size: Size { current, warm: 1, max: 4, slots: 10 }, live, blocked: 0, unread: false, certain: true }
+        Demand { size: Size { current, warm: 1, max: 4, slots: 10, spare: 0 }, live, blocked: 0, unread: false, certain: true }
     }
 
     #[test]
@@ -94,7 +97,7 @@ mod tests {
 
     #[test]
     fn without_warm_pods_a_pool_has_none_while_nobody_is_awake_and_nothing_is_to_be_read() {
-        let size = Size { current: 0, warm: 0, max: 4, slots: 10 };
+        let size = Size { current: 0, warm: 0, max: 4, slots: 10, spare: 0 };
         let cold = Demand { size, live: 0, blocked: 0, unread: false, certain: true };
         assert_eq!(replicas(cold), 0);
         assert_eq!(replicas(Demand { live: 1, ..cold }), 1);
@@ -112,8 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn one_slot_per_pod_is_the_dedicated_class() {
-        let three = demand(1, 3);
-        assert_eq!(replicas(Demand { size: Size { slots: 1, ..three.size }, ..three }), 3);
+    fn a_dedicated_pool_has_a_pod_for_each_session_and_some_that_wait_for_the_next() {
+        let pods = |live, spare, current| {
+            let some = demand(current, live);
+            replicas(Demand { size: Size { slots: 1, spare, ..some.size }, ..some })
+        };
+        assert_eq!((pods(3, 0, 1), pods(2, 1, 1), pods(0, 1, 1), pods(9, 2, 1)), (3, 3, 1, 4));
+        assert_eq!((pods(1, 2, 4), pods(0, 2, 3)), (3, 2), "and as many when it gets smaller");
     }
 }

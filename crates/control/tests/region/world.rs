@@ -139,7 +139,7 @@ impl<'a> World<'a> {
         };
         let awake = region.wakes_per_second * region.awake.as_secs();
         for pool in 0..region.pools {
-            let size = Size { current: 0, warm: 1, max: u32::MAX, slots: region.slots };
+            let size = Size { current: 0, warm: 1, max: u32::MAX, slots: region.slots, spare: 0 };
             let live = u32::try_from(share(pool, awake)).unwrap();
             (0..replicas(Demand { size, live, blocked: 0, unread: false, certain: true })).for_each(|_| world.add_pod(pool));
             for number in 0..share(pool, region.sessions) as usize {
