@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use dormouse_e2e::pods::Pods;
 
-use super::world::{BROKER, NAMESPACE, WAIT_SECONDS, World};
+use super::world::{NAMESPACE, WAIT_SECONDS, World};
 
 const POOL: &str = "strict";
 /// Sessions that run beside each other.
@@ -19,6 +19,12 @@ kind: KernelPool
 metadata: {name: strict}
 spec: {isolation: Dedicated, warmPods: 1, maxPods: 3, resources: {requests: {cpu: 1m, memory: 64Mi}, limits: {memory: 512Mi}}}
 ";
+const SESSION: &str = "
+apiVersion: dormouse.dev/v1alpha1
+kind: KernelSession
+metadata: {name: SESSION}
+spec: {pool: strict, idleSeconds: 600, toolBrokerRef: {name: tools}}
+";
 /// Where a pod of a shared pool, and the reader of a dedicated one, have credentials of the store.
 const STORAGE_DIR: &str = "/etc/dormouse/storage";
 /// Pause between two looks.
@@ -29,7 +35,8 @@ pub async fn opens(world: &World) -> Result<()> {
     world.kube.apply(MANIFEST).await?;
     world.kube.wait("condition=Ready", &format!("kernelpool/{POOL}"), WAIT_SECONDS).await?;
     for session in SESSIONS {
-        world.api.create(session, json!({ "pool": POOL, "idleSeconds": 600, "toolBrokerRef": { "name": BROKER } })).await?;
+        world.kube.apply(&SESSION.replace("SESSION", session)).await?;
+        world.wait("condition=Ready", session).await?;
         let code = format!("globalThis.name = \"{session}\"; globalThis.n = 0; globalThis.next = () => ++n; next()");
         ensure!(world.api.insist(session, &code, "first", u64::from(WAIT_SECONDS)).await? == 1);
     }
