@@ -158,7 +158,9 @@ async fn tell(cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<()> {
     steps.run("6 the second broker goes", broker::closes(&world)).await?;
     steps.run("6 a pool whose pods run one session each", dedicated::opens(&world)).await?;
     steps.run("6 each pod has what reaches its session", dedicated::has_its_own(&world)).await?;
-    steps.run("6 one sleeps, is read, and wakes in another process", dedicated::sleeps_and_wakes(&world)).await?;
+    steps.run("6 one sleeps, and is read", dedicated::sleeps(&world)).await?;
+    steps.run("6 it wakes in another pod", dedicated::wakes(&world)).await?;
+    steps.run("6 which is its own", dedicated::is_itself(&world)).await?;
     steps.run("6 that pool goes", dedicated::closes(&world)).await?;
     steps.run("6 kills under load", kills::nothing_is_lost(&world)).await?;
     steps.run("6 helm upgrade and rollback under load", upgrades::nobody_notices(&world)).await?;

@@ -61,18 +61,31 @@ pub async fn has_its_own(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// What is stored of a session that sleeps is told though no process has it, and it goes on where it was in a process that had no other.
-pub async fn sleeps_and_wakes(world: &World) -> Result<()> {
-    let session = SESSIONS[0];
-    let before = granted(world, session).await?;
+/// What is stored of a session that sleeps is told though no process has it, and its pod goes.
+pub async fn sleeps(world: &World) -> Result<()> {
+    let (session, pod) = (SESSIONS[0], placed(world, SESSIONS[0]).await?);
     world.api.hibernate(session).await?;
     world.wait("condition=Hibernated", session).await?;
     let journal = world.api.journal(session).await?;
     ensure!(!journal.is_empty(), "the journal of a session that sleeps");
-    ensure!(world.api.insist(session, "next()", "second", u64::from(WAIT_SECONDS)).await? == 2);
-    let after = granted(world, session).await?;
-    ensure!(before != after, "it went on in the same container: {after}");
-    ensure!(world.api.value(session, "name").await? == session && world.api.value(SESSIONS[1], "next()").await? == 2);
+    world.kube.wait("delete", &format!("pod/{pod}"), WAIT_SECONDS).await?;
+    // The one that waits for sessions is there before, and the one that follows after.
+    world.kube.wait("condition=Available", &format!("deployment/dormouse-kernel-{POOL}"), WAIT_SECONDS).await
+}
+
+/// It goes on where it was, in a pod that had no other.
+pub async fn wakes(world: &World) -> Result<()> {
+    ensure!(world.api.insist(SESSIONS[0], "next()", "second", u64::from(WAIT_SECONDS)).await? == 2);
+    Ok(())
+}
+
+/// The pod that it is in was given to it, and the other session goes on in its own.
+pub async fn is_itself(world: &World) -> Result<()> {
+    for session in SESSIONS {
+        granted(world, session).await?;
+        ensure!(world.api.value(session, "name").await? == session);
+    }
+    ensure!(world.api.value(SESSIONS[1], "next()").await? == 2);
     Ok(())
 }
 
@@ -96,14 +109,14 @@ async fn placed(world: &World, session: &str) -> Result<String> {
     Ok(world.api.session(session).await?.status.placement.context("placement")?.pod)
 }
 
-/// The container that a session runs in, which was given to this session.
-async fn granted(world: &World, session: &str) -> Result<String> {
+/// The pod of a session was given to this session, in the container that runs.
+async fn granted(world: &World, session: &str) -> Result<()> {
     let (pod, uid) = (placed(world, session).await?, world.uid(session).await?);
     let object = world.kube.get(&format!("pod {pod} -n {NAMESPACE}")).await?;
     let container = object["status"]["containerStatuses"][0]["containerID"].as_str().context("containerID")?;
     let granted = &object["metadata"]["annotations"]["dormouse.dev/granted"];
     ensure!(*granted == json!(format!("{container} {uid}")), "{granted}, and the container is {container}, the session {uid}");
-    Ok(container.to_owned())
+    Ok(())
 }
 
 async fn one_reader(world: &World) -> Result<String> {
