@@ -161,6 +161,7 @@ async fn tell(cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<()> {
     steps.run("6 one sleeps, and is read", dedicated::sleeps(&world)).await?;
     steps.run("6 it wakes in another pod", dedicated::wakes(&world)).await?;
     steps.run("6 which is its own", dedicated::is_itself(&world)).await?;
+    steps.run("6 one whose process is killed goes on in another", dedicated::survives_sigkill(&world)).await?;
     steps.run("6 that pool goes", dedicated::closes(&world)).await?;
     steps.run("6 kills under load", kills::nothing_is_lost(&world)).await?;
     steps.run("6 helm upgrade and rollback under load", upgrades::nobody_notices(&world)).await?;

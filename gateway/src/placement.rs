@@ -20,7 +20,8 @@ pub struct Loads(Mutex<placement::Loads>);
 impl Loads {
     /// The placement that comes next for `record`, under an epoch above `floor`, if some pod has room.
     pub async fn next(&self, directory: &Arc<dyn Directory>, kernels: &Kernels, record: &Record, floor: u64) -> Option<Placement> {
-        let pods = ordered(directory, record, |pod| pod.role.runs() && pod.may_have(&record.uid));
+        // Also not on the one that was given to this very session: it has left that, or its process has ended.
+        let pods = ordered(directory, record, |pod| pod.role.runs() && pod.given_to.is_none());
         let named: Vec<PodNames<'_>> = pods.iter().map(names).collect();
         let mut search = Search::new(record, &named, floor, now());
         loop {

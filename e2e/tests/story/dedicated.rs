@@ -89,6 +89,16 @@ pub async fn is_itself(world: &World) -> Result<()> {
     Ok(())
 }
 
+/// A process that is killed has lost nothing that was answered, and its pod goes.
+pub async fn survives_sigkill(world: &World) -> Result<()> {
+    let (session, pod) = (SESSIONS[1], placed(world, SESSIONS[1]).await?);
+    Pods::kill(world.pods.pid(NAMESPACE, &pod, "kernel")?)?;
+    ensure!(world.api.insist(session, "next()", "third", u64::from(WAIT_SECONDS)).await? == 3);
+    granted(world, session).await?;
+    ensure!(placed(world, session).await? != pod, "it is in the pod that has had it");
+    world.kube.wait("delete", &format!("pod/{pod}"), WAIT_SECONDS).await
+}
+
 /// Sessions and pool go, and nothing of them is left.
 pub async fn closes(world: &World) -> Result<()> {
     let uids = [world.uid(SESSIONS[0]).await?, world.uid(SESSIONS[1]).await?];

@@ -127,6 +127,17 @@ async fn no_cell_is_sent_to_a_pod_that_was_given_to_another_session() {
 }
 
 #[tokio::test]
+async fn a_session_whose_process_is_gone_is_not_placed_again_in_the_pod_that_has_had_it() {
+    let strict = Strict::new().await;
+    strict.wake().await;
+    let (own, other) = strict.own_and_other();
+    strict.pool().give(own, &strict.uid());
+    own.wake_refusals.lock().unwrap().push_back(ErrorCode::SessionGone);
+    strict.wake().await;
+    assert_eq!((own.wakes.lock().unwrap().len(), other.wakes.lock().unwrap().len()), (2, 1), "whatever room it says that it has");
+}
+
+#[tokio::test]
 async fn a_pod_that_says_it_is_free_and_was_given_away_gets_nothing_and_who_waits_is_told_by_the_reader() {
     let strict = Strict::new().await;
     for pod in &strict.pods {
