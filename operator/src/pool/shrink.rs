@@ -1,6 +1,6 @@
 //! Which pods go when a pool gets smaller: the emptiest, as their costs tell the ReplicaSet controller before it is told to take some away.
 
-use dormouse_control::pool::emptiest::{PodLoad, costs};
+use dormouse_control::pool::emptiest::{PodLoad, costs, told};
 use dormouse_crds::labels::{MANAGER, POOL};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -41,13 +41,14 @@ pub(super) async fn choose(valid: &ValidPool, remaining: u32, context: &Context)
 fn load(pod: &Pod, context: &Context) -> PodLoad {
     let uid = pod.uid().unwrap_or_default();
     let (live, asleep) = context.hub.sessions_of(&uid);
+    let (live, spent) = told(live, context.hub.is_complete(&uid), granted_to(pod).is_some());
     PodLoad {
         name: pod.name_any(),
         ready: is_ready(pod),
         // One that is no number counts as none, for Kubernetes too.
         cost: pod.annotations().get(DELETION_COST).and_then(|cost| cost.parse().ok()).unwrap_or_default(),
-        live: context.hub.is_complete(&uid).then_some(live),
-        spent: granted_to(pod).is_some() && live == 0,
+        live,
+        spent,
         asleep,
     }
 }

@@ -25,6 +25,14 @@ pub struct PodLoad {
     pub asleep: u32,
 }
 
+/// How many sessions hold a slot of a pod, if that is known, and whether it has run the one session that it is for. `is_complete`: it has told everything;
+/// `granted`: it was given to one session. Such a process ends when that sleeps, and tells nothing any more: what it told last counts.
+#[must_use]
+pub fn told(live: u32, is_complete: bool, granted: bool) -> (Option<u32>, bool) {
+    let spent = granted && live == 0;
+    ((spent || is_complete).then_some(live), spent)
+}
+
 /// The costs to write before a pool of `pods` is told to have `remaining`, by name: none where those that go are known by what is written already.
 #[must_use]
 pub fn costs(mut pods: Vec<PodLoad>, remaining: u32) -> Vec<(String, i32)> {
@@ -90,6 +98,15 @@ mod tests {
         let pods = [pod("a", 0, 0), PodLoad { ready: false, ..pod("b", 9, 0) }, PodLoad { live: None, ..pod("c", 0, 0) }];
         assert_eq!(written(&pods, 2), first(&["b"]));
         assert_eq!(written(&pods, 1), first(&["a", "b"]));
+    }
+
+    #[test]
+    fn of_a_pod_whose_only_session_sleeps_it_is_known_that_it_is_empty_though_its_process_has_ended() {
+        assert_eq!([told(0, true, false), told(3, true, false)], [(Some(0), false), (Some(3), false)]);
+        assert_eq!([told(0, false, false), told(1, false, true)], [(None, false), (None, false)]);
+        assert_eq!([told(0, false, true), told(0, true, true), told(1, true, true)], [(Some(0), true), (Some(0), true), (Some(1), false)]);
+        let (live, spent) = told(0, false, true);
+        assert_eq!(written(&[PodLoad { live, spent, ..pod("b", 0, 0) }, pod("a", 0, 0), pod("c", 1, 0)], 2), first(&["b"]));
     }
 
     #[test]
