@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::{Faulty, PATIENCE, UNUSABLE_KEY, World, assign, assign_spec, eval, grant, metric, ready, spec, try_eval, until, value};
 use dormouse_crds::session::{KernelSessionSpec, Source};
-use dormouse_kernel::Pod;
+use dormouse_kernel::{Claim, Pod};
 use dormouse_protocol::kernel::{Assignment, JournalCall, RunsCall, StoredCall, UsageCall};
 use dormouse_protocol::{ErrorCode, eval::Woke};
 use dormouse_testkit::wait::eventually;
@@ -108,6 +108,22 @@ async fn a_session_that_comes_first_waits_for_what_it_needs() {
     assert!(world.keys_in_use.lock().unwrap().is_empty());
     pod.grant(&grant(&pod, "u1", "key")).unwrap();
     assert_eq!(cell.await.unwrap().unwrap().value, Some(json!(42)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_was_merely_claimed_leaves_a_pod_as_it_was() {
+    let world = World::default();
+    let (pod, claim) = (world.dedicated_pod("a"), Claim::default());
+    let waking = tokio::spawn({
+        let (pod, session, claim) = (pod.clone(), assign(&pod, "u1", 1), claim.clone());
+        async move { pod.wake_claimed(session, Some(claim)).await }
+    });
+    eventually("the pod has the session", async || pod.info().used == 1).await;
+    claim.withdraw();
+    assert_eq!(waking.await.unwrap().unwrap_err().code, ErrorCode::SessionGone);
+    eventually("it has none", async || pod.info().used == 0).await;
+    pod.grant(&grant(&pod, "u2", "key")).unwrap();
+    assert_eq!(value(&pod, &assign(&pod, "u2", 1), "6 * 7").await, json!(42));
 }
 
 #[tokio::test(flavor = "multi_thread")]

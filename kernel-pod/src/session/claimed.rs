@@ -1,6 +1,7 @@
 //! A session whose assignment is only claimed so far: what has to wait for the verdict.
 
 use dormouse_lifecycle::claim::may_commit;
+use dormouse_protocol::{ApiError, ErrorCode};
 
 use super::actor::Actor;
 use super::{Fault, gone};
@@ -26,6 +27,24 @@ impl Actor {
         if self.phase.live().is_some_and(|live| !may_commit(&live.owned)) { self.settle_claim().await } else { self.unless_withdrawn() }
     }
 
+    /// Waits until the store may be used, for as long as the claim stands: nobody else has the pod meanwhile that runs one session in its life.
+    pub(super) async fn ready(&self) -> Result<(), Fault> {
+        let falls = async {
+            let is_withdrawn = match &self.claim {
+                Some(claim) => !claim.confirmed().await,
+                None => false,
+            };
+            if !is_withdrawn {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = falls => Err(withdrawn()),
+            ready = self.host.storage.ready() => ready.map_err(unready),
+        }
+    }
+
     /// Fails once the claim is withdrawn: nothing more needs to be done under it.
     pub(super) fn unless_withdrawn(&self) -> Result<(), Fault> {
         if self.claim.as_ref().is_some_and(crate::claim::Claim::is_withdrawn) { Err(withdrawn()) } else { Ok(()) }
@@ -34,4 +53,9 @@ impl Actor {
 
 fn withdrawn() -> Fault {
     Fault::Gone(gone("the gateway that claimed the session for this pod has withdrawn"))
+}
+
+/// A store that cannot be used is what the session fails by; without credentials for it there may be some elsewhere.
+fn unready(error: ApiError) -> Fault {
+    if error.code == ErrorCode::CapacityExhausted { Fault::Unavailable(error) } else { Fault::Failed(error) }
 }

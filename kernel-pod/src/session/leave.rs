@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::actor::Actor;
 use super::phase::{Owed, Phase};
 use super::{Reply, gone};
+use crate::dedicated::Only;
 
 /// Why a session's task ends.
 pub(super) enum Leave {
@@ -50,8 +51,8 @@ impl Actor {
         self.mailbox.close();
         // What it ends with says nothing of a later epoch: that begins anew.
         let is_only_this_epochs = matches!(leave, Leave::Gone(_) | Leave::Withdrawn(_));
-        // Another gateway may have placed the session here by right.
-        let mut goes_on = matches!(leave, Leave::Withdrawn(_));
+        // Another gateway may have placed the session here by right, and the operator given what it needs.
+        let mut goes_on = matches!(leave, Leave::Withdrawn(_)) && self.host.only.as_ref().is_some_and(Only::has_grant);
         while let Ok(message) = self.mailbox.try_recv() {
             let later = message.assignment().filter(|assignment| is_only_this_epochs && assignment.epoch > self.assignment.epoch).cloned();
             match later {

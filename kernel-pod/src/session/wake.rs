@@ -93,7 +93,7 @@ impl Actor {
         let _hold = self.host.only.as_ref().map(Only::hold);
         self.resolve().await?;
         let settings = budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
-        self.host.storage.ready().await.map_err(unready)?;
+        self.ready().await?;
         let uid = self.assignment.uid.clone();
         let slot = self.supervisor.slot(&uid).await.map_err(Fault::Unavailable)?;
         // Under a later epoch than its own somebody else may have committed since.
@@ -369,11 +369,6 @@ pub(crate) fn image(head: &Head, segments: &[Bytes]) -> Result<engine::Image, Fa
 
 pub(super) fn corrupt(error: &dyn std::fmt::Display) -> Fault {
     Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, format!("the stored session does not verify: {error}")))
-}
-
-/// A store that cannot be used is what the session fails by; without credentials for it there may be some elsewhere.
-fn unready(error: ApiError) -> Fault {
-    if error.code == ErrorCode::CapacityExhausted { Fault::Unavailable(error) } else { Fault::Failed(error) }
 }
 
 /// Why a head that was read gives no right to go on.
