@@ -23,6 +23,10 @@ use crate::{
 /// How long a pod stays whose session is not placed there: that may be placed there again meanwhile, and a process that hears of it ends by itself.
 const LEFT_MAX: SignedDuration = SignedDuration::from_secs(90);
 
+/// Seconds that the process of a pod has to end in which no session is placed: it has nothing that is not stored. One that had just begun when it was told
+/// to end may not have heard it.
+const GRACE_SECONDS: u32 = 1;
+
 /// Deletes them. The answer is when there may be another; `None`: when something changes.
 ///
 /// # Errors
@@ -60,7 +64,8 @@ async fn delete(pod: &Pod, context: &Context) -> Result<(), ReconcileError> {
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
     let api: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
     let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
-    match api.delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
+    let grace_period_seconds = context.index().placed_on(&pod.uid().unwrap_or_default()).is_empty().then_some(GRACE_SECONDS);
+    match api.delete(&name, &DeleteParams { preconditions, grace_period_seconds, ..DeleteParams::default() }).await {
         Ok(_) => {
             tracing::info!(namespace, pod = name, "a pod whose only session has left it is deleted");
             Ok(())
