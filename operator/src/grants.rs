@@ -4,7 +4,7 @@
 //! sent what another session is stored with. Nothing of this is kept elsewhere: who begins anew gives it again.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -33,8 +33,8 @@ pub struct Grants {
     given: Mutex<HashMap<String, Given>>,
     /// Since when no session is placed on a pod that was given to one, by the pod's uid.
     left: Mutex<HashMap<String, Timestamp>>,
-    /// Stores that a reader has probed: the uid of its pool, and the store's place.
-    probed: Mutex<HashSet<(String, String)>>,
+    /// The store that a reader has probed, by its pool's uid.
+    probed: Mutex<HashMap<String, String>>,
 }
 
 impl Grants {
@@ -78,15 +78,15 @@ impl Grants {
 
     /// Whether the reader of this pool is known to have probed its store, now or before; `is_ready` says whether it has now.
     pub fn is_probed(&self, pool_uid: &str, place: &str, is_ready: impl FnOnce() -> bool) -> bool {
-        let key = (pool_uid.to_owned(), place.to_owned());
-        let is_known = self.probed.lock().unwrap_or_else(PoisonError::into_inner).contains(&key);
-        if is_known || !is_ready() {
-            return is_known;
-        }
         let mut probed = self.probed.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of a pool one place counts.
-        probed.retain(|(pool, _)| *pool != key.0);
-        probed.insert(key)
+        if probed.get(pool_uid).is_some_and(|known| known == place) {
+            return true;
+        }
+        let is_ready = is_ready();
+        if is_ready {
+            probed.insert(pool_uid.to_owned(), place.to_owned());
+        }
+        is_ready
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Given>> {

@@ -1,5 +1,6 @@
 //! Kernel pods, as the API server shows them.
 
+use dormouse_control::pool::granted::GrantedTo;
 use dormouse_crds::labels::{COMPONENT, GRANTED, POOL, ROLE, ROLE_READER, ROLE_SESSION};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -51,21 +52,10 @@ pub fn container(pod: &Pod) -> Option<&str> {
     kernel.container_id.as_deref().filter(|id| !id.is_empty())
 }
 
-/// Whose a pod is that runs one session in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GrantedTo<'a> {
-    /// In which container its process ran.
-    pub container: &'a str,
-    /// The session, by uid.
-    pub session: &'a str,
-}
-
-/// Whose it is, as its annotation says; `None`: nobody's yet.
+/// Whose a pod is that runs one session in its life; `None`: nobody's yet.
 #[must_use]
 pub fn granted_to(pod: &Pod) -> Option<GrantedTo<'_>> {
-    // Whatever a later release notes behind them.
-    let mut granted = pod.annotations().get(GRANTED)?.split(' ');
-    Some(GrantedTo { container: granted.next().unwrap_or_default(), session: granted.next().unwrap_or_default() })
+    pod.annotations().get(GRANTED).map(|granted| GrantedTo::read(granted))
 }
 
 /// Whether it was a session's, and the process that ran it has ended: it is good for nobody any more.

@@ -1,9 +1,7 @@
 //! Step 6: a pool whose pods run one session each, with credentials that reach no other.
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::json;
 
 use dormouse_e2e::pods::Pods;
 
@@ -27,8 +25,6 @@ spec: {pool: strict, idleSeconds: 600, toolBrokerRef: {name: tools}}
 ";
 /// Where a pod of a shared pool, and the reader of a dedicated one, have credentials of the store.
 const STORAGE_DIR: &str = "/etc/dormouse/storage";
-/// Pause between two looks.
-const POLL: Duration = Duration::from_millis(200);
 
 /// The pool, and two sessions that run at the same time, of which one calls a tool.
 pub async fn opens(world: &World) -> Result<()> {
@@ -130,19 +126,9 @@ async fn granted(world: &World, session: &str) -> Result<()> {
 }
 
 async fn one_reader(world: &World) -> Result<String> {
-    let deadline = Instant::now() + Duration::from_secs(u64::from(WAIT_SECONDS));
-    loop {
-        let readers = pods(world, "reader").await?;
-        if let [reader] = readers.as_slice() {
-            return Ok(reader["metadata"]["name"].as_str().context("name")?.to_owned());
-        }
-        ensure!(Instant::now() < deadline, "{} readers", readers.len());
-        tokio::time::sleep(POLL).await;
-    }
-}
-
-/// Pods of the pool in this role.
-async fn pods(world: &World, role: &str) -> Result<Vec<Value>> {
-    let of = format!("pods -n {NAMESPACE} -l dormouse.dev/pool={POOL},dormouse.dev/role={role} --field-selector=status.phase=Running");
-    Ok(world.kube.get(&of).await?["items"].as_array().context("items")?.clone())
+    world.kube.wait("condition=Available", &format!("deployment/dormouse-reader-{POOL}"), WAIT_SECONDS).await?;
+    let of = format!("pods -n {NAMESPACE} -l dormouse.dev/pool={POOL},dormouse.dev/role=reader --field-selector=status.phase=Running");
+    let readers = world.kube.get(&of).await?;
+    let [reader] = readers["items"].as_array().context("items")?.as_slice() else { bail!("not one reader: {readers}") };
+    Ok(reader["metadata"]["name"].as_str().context("name")?.to_owned())
 }

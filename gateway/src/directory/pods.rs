@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use dormouse_control::pool::granted::GrantedTo;
 use dormouse_crds::labels::{GRANTED, POOL, ROLE, ROLE_READER, ROLE_SESSION};
 use dormouse_protocol::kernel::KERNEL_PORT;
 use k8s_openapi::api::core::v1::Pod;
@@ -26,7 +27,7 @@ pub(super) fn read(pod: &Pod) -> Option<KernelPod> {
         address: SocketAddr::new(address, KERNEL_PORT),
         ready: ready && pod.metadata.deletion_timestamp.is_none(),
         role: role(pod.labels().get(ROLE).map(String::as_str)),
-        given_to: pod.annotations().get(GRANTED).map(String::as_str).map(given_to),
+        given_to: pod.annotations().get(GRANTED).map(|granted| GrantedTo::read(granted).session.to_owned()),
     })
 }
 
@@ -37,12 +38,6 @@ fn role(label: Option<&str>) -> Role {
         Some(ROLE_READER) => Role::Reader,
         Some(_) => Role::Unknown,
     }
-}
-
-/// The session that a pod was given to: behind the container in which it runs. What a later release notes behind that does not matter, and what names none
-/// is nobody's whom a session could be placed for.
-fn given_to(granted: &str) -> String {
-    granted.split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -96,11 +91,9 @@ mod tests {
                 serde_json::json!({"annotations": {"dormouse.dev/granted": granted}, "labels": {"dormouse.dev/role": "session"}});
             read(&pod(serde_json::json!({ "metadata": metadata }))).unwrap()
         };
-        for granted in ["containerd://1 u-1", "containerd://1 u-1 more"] {
-            let given = read(Some(granted));
-            assert_eq!(given.given_to.as_deref(), Some("u-1"), "{granted}");
-            assert!(given.may_have("u-1") && !given.may_have("u-2") && given.tells_of("u-1") && !given.tells_of("u-2"));
-        }
+        let given = read(Some("containerd://1 u-1"));
+        assert_eq!(given.given_to.as_deref(), Some("u-1"));
+        assert!(given.may_have("u-1") && !given.may_have("u-2") && given.tells_of("u-1") && !given.tells_of("u-2"));
         let strange = read(Some("nonsense"));
         assert!(!strange.may_have("u-1") && !strange.tells_of("u-1"));
         let vacant = read(None);

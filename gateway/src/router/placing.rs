@@ -124,7 +124,7 @@ impl Router {
 
     /// The way to a process, if its pod exists.
     fn route(&self, record: &Arc<Record>, placement: Placement) -> Option<Route> {
-        // Whatever status says: a session runs in its own pool, a pod reads what its pool has stored, and no session comes to another's container.
+        // Whatever status says: a session runs in its own pool, a pod reads what its pool has stored, and no session comes to another's pod.
         let pool = self.directory.pool_of(record);
         let pod = self.directory.pod(&record.key.namespace, &placement).filter(|pod| pod.pool == pool && pod.may_have(&record.uid))?;
         let source = record.spec.source.as_ref().and_then(|it| self.directory.get(&Key::new(&record.key.namespace, &it.session)));

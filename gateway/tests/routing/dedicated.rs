@@ -148,7 +148,7 @@ async fn a_pod_that_says_it_is_free_and_was_given_away_gets_nothing_and_who_wait
     let waiting = tokio::spawn(async move { client.json("POST", EVAL, json!({"code": "1"})).await });
     eventually("the reader tells who waits", async || strict.reader.waiting.lock().unwrap().contains(&uid)).await;
     let [taken, free] = &strict.pods;
-    strict.pool().restart(free);
+    strict.pool().replace(free);
     let (status, body) = waiting.await.unwrap();
     assert_eq!((status, body["preview"].as_str()), (200, Some(free.name)), "{body}");
     assert_eq!(taken.paths.lock().unwrap().iter().filter(|path| *path != "/v1/report").count(), 0, "what it says of itself is not asked");

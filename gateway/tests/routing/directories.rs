@@ -140,20 +140,20 @@ pub(super) const READER: &str = "reader";
 /// A pool whose pods run one session each, but for the one that reads what is stored.
 #[derive(Default)]
 pub(super) struct Dedicated {
-    /// By pod, the session that its container was given to, by uid.
+    /// By pod, the session that it was given to, by uid.
     given: Mutex<HashMap<String, String>>,
     /// Whether the reader has yet to be ready.
     pub(super) unread: AtomicBool,
 }
 
 impl Dedicated {
-    /// The container of a pod is given to this session.
+    /// A pod is given to this session.
     pub(super) fn give(&self, pod: &FakePod, uid: &str) {
         self.given.lock().unwrap().insert(pod.name.to_owned(), uid.to_owned());
     }
 
-    /// Another container takes the place of the pod's.
-    pub(super) fn restart(&self, pod: &FakePod) {
+    /// Another pod takes the place of this one.
+    pub(super) fn replace(&self, pod: &FakePod) {
         self.given.lock().unwrap().remove(pod.name);
     }
 }

@@ -5,6 +5,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 
 use super::actor::Actor;
 use super::{Fault, gone};
+use crate::claim::Claim;
 
 impl Actor {
     /// Waits until the claim is confirmed, if the assignment is one; then lets leave what was held back.
@@ -29,25 +30,24 @@ impl Actor {
 
     /// Waits until the store may be used, for as long as the claim stands: nobody else has the pod meanwhile that runs one session in its life.
     pub(super) async fn ready(&self) -> Result<(), Fault> {
-        let falls = async {
-            let is_withdrawn = match &self.claim {
-                Some(claim) => !claim.confirmed().await,
-                None => false,
-            };
-            if !is_withdrawn {
-                std::future::pending::<()>().await;
-            }
-        };
         tokio::select! {
             biased;
-            () = falls => Err(withdrawn()),
+            () = falls(self.claim.as_ref()) => Err(withdrawn()),
             ready = self.host.storage.ready() => ready.map_err(unready),
         }
     }
 
     /// Fails once the claim is withdrawn: nothing more needs to be done under it.
     pub(super) fn unless_withdrawn(&self) -> Result<(), Fault> {
-        if self.claim.as_ref().is_some_and(crate::claim::Claim::is_withdrawn) { Err(withdrawn()) } else { Ok(()) }
+        if self.claim.as_ref().is_some_and(Claim::is_withdrawn) { Err(withdrawn()) } else { Ok(()) }
+    }
+}
+
+/// Ends when the claim is withdrawn; never without one.
+async fn falls(claim: Option<&Claim>) {
+    match claim {
+        Some(claim) if !claim.confirmed().await => {}
+        _ => std::future::pending().await,
     }
 }
 

@@ -144,3 +144,15 @@ async fn a_deletion_that_has_not_ended_asks_the_store() {
     let path = "/apis/dormouse.dev/v1alpha1/namespaces/team/kernelsessions/a";
     assert_eq!(seen, [format!("GET {path}"), format!("PATCH {path}/status")], "the finalizer stays, and a condition says why");
 }
+
+#[test]
+fn a_pod_that_is_to_have_a_session_no_more_is_told_nothing_of_its_spec() {
+    let mut object = deleted("u", &[STORAGE_FINALIZER]);
+    object["metadata"]["generation"] = json!(7);
+    object["spec"] = json!({ "pool": "p", "bootstrap": { "code": "const secret = 1" } });
+    let session: KernelSession = serde_json::from_value(object).unwrap();
+    let placement = Placement { pod: "k".to_owned(), pod_uid: "k-u".to_owned(), boot: "b".to_owned(), epoch: 3 };
+    let told = assignment(&session, placement);
+    assert_eq!((told.uid.as_str(), told.epoch, told.boot.as_str()), ("u", 3, "b"));
+    assert_eq!((told.generation, told.spec), (0, KernelSessionSpec::default()), "older than what a process that has it knows");
+}

@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dormouse_control::session::Key;
+use dormouse_control::{pool::granted::GrantedTo, session::Key};
 use dormouse_crds::{
     labels::{GRANTED, MANAGER, POOL},
     pool::{Isolation, KernelPool},
@@ -187,8 +187,8 @@ impl Placed<'_> {
                 }
                 None => {}
             }
-            let note = format!("{} {}", container(&pod).ok_or(Stop::Wait)?, self.uid);
-            let patch = json!({ "metadata": { "resourceVersion": pod.resource_version(), "annotations": { GRANTED: note } } });
+            let note = GrantedTo { container: container(&pod).ok_or(Stop::Wait)?, session: &self.uid };
+            let patch = json!({ "metadata": { "resourceVersion": pod.resource_version(), "annotations": { GRANTED: note.to_string() } } });
             let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
             match api.patch_metadata(&placement.pod, &params, &Patch::Merge(&patch)).await {
                 Ok(_) => return Ok(ip),

@@ -2,5 +2,6 @@
 
 pub mod demand;
 pub mod emptiest;
+pub mod granted;
 pub mod index;
 pub mod scale;
